@@ -201,6 +201,7 @@ export const isTerminal = (record: RunRecord): boolean => record.status !== "run
  */
 export class RecordError extends Schema.TaggedError<RecordError>()("RecordError", {
   reason: Schema.Union([
+    Schema.TaggedStruct("NotABundle", { kind: Schema.String }),
     Schema.TaggedStruct("Missing", {}),
     Schema.TaggedStruct("NotAFile", { kind: Schema.String }),
     Schema.TaggedStruct("TooLarge", { bytes: Schema.Finite }),
@@ -212,6 +213,8 @@ export class RecordError extends Schema.TaggedError<RecordError>()("RecordError"
   override get message(): string {
     const reason = this.reason
     switch (reason._tag) {
+      case "NotABundle":
+        return `in the place of the bundle lies a ${reason.kind}`
       case "Missing":
         return "run.json is missing"
       case "NotAFile":

@@ -1,0 +1,195 @@
+/**
+ * Leases by kernel locks: the default, and the only layer here that protects anything.
+ *
+ * Open-file-description locks on Linux, flock on macOS, LockFileEx on Windows. Linux is tested; the other two are by
+ * design only.
+ *
+ * @since 0.1.0
+ */
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import * as Result from "effect/Result"
+import type * as Scope from "effect/Scope"
+import * as Holder from "./Holder.ts"
+import { Errno } from "./internal/Errno.ts"
+import { Files, Flags } from "./internal/Files.ts"
+import { sameFile, writeNew } from "./internal/io.ts"
+import { isLocalFileSystem, Kernel } from "./internal/Kernel.ts"
+import { type Attempt, cannotLock, pathOf, take } from "./internal/LeaseFile.ts"
+import * as RecordFile from "./internal/RecordFile.ts"
+import { type Held, Lease, LeaseError, LeaseReason, type Target } from "./Lease.ts"
+import { decide, doubtOfLock, type Liveness, type LockEvidence } from "./Liveness.ts"
+
+const defaultPatience = Duration.seconds(5)
+
+const refuse = (target: Target, reason: LeaseReason) => Effect.fail(new LeaseError({ id: target.id, reason }))
+
+const orSystem = (target: Target) =>
+  Effect.mapError((errno: Errno) => new LeaseError({ id: target.id, reason: LeaseReason.System({ errno }) }))
+
+const isGone = Effect.fnUntraced(function*(dir: string) {
+  const files = yield* Files
+  const there = yield* Effect.result(files.lstat(dir))
+  return Result.isFailure(there) && there.failure.code === "ENOENT"
+})
+
+// == holding
+
+const claimants = Effect.fnUntraced(function*(dir: string) {
+  const traces = yield* Holder.list(dir)
+  return traces.flatMap((trace) => trace._tag === "Named" && trace.holder.role === "claim" ? [trace.holder] : [])
+})
+
+/** Why a shared lock was not to be had. */
+const reasonNotHeld = Effect.fnUntraced(
+  function*(target: Target, lock: Exclude<LockEvidence, { readonly _tag: "Taken" }>) {
+    if (yield* isGone(target.dir)) return LeaseReason.RunGone()
+    if (lock._tag === "Refused") return LeaseReason.Claimed({ holders: yield* claimants(target.dir) })
+    if (lock._tag !== "Unusable") return LeaseReason.Undecided({ doubt: doubtOfLock(lock) })
+    const { code } = lock
+    return cannotLock(code)
+      ? LeaseReason.NoLocks({ code })
+      : LeaseReason.System({ errno: new Errno({ code, call: "lock", path: pathOf(target.dir), cause: undefined }) })
+  }
+)
+
+/** The holder file goes with the scope, from where the bundle lies by then. */
+const announce = Effect.fnUntraced(
+  function*(target: Target, dirNow: () => string, role: Holder.Role, inode: bigint, pid?: number) {
+    const holder = yield* Holder.make({ role, inode, pid })
+    yield* Effect.acquireRelease(
+      orSystem(target)(Holder.write(dirNow(), holder)),
+      () => Effect.ignore(Holder.remove(dirNow(), holder))
+    )
+  }
+)
+
+/** A lock that was granted becomes a lease once its holder file is written. Both go, in reverse, with the scope. */
+const asHeld = Effect.fnUntraced(function*(target: Target, { locked }: Attempt, role: Holder.Role) {
+  let dir = target.dir
+  const dirNow = () => dir
+  const inode = locked?.info.ino ?? 0n
+  yield* announce(target, dirNow, role, inode)
+  const lost = refuse(target, LeaseReason.LeaseLost())
+  const held: Held = {
+    protected: locked !== undefined,
+    check: Effect.gen(function*() {
+      const files = yield* Files
+      const there = yield* Effect.result(files.lstat(pathOf(dir)))
+      if (locked !== undefined && (Result.isFailure(there) || !sameFile(there.success, locked.info))) return yield* lost
+    }),
+    share: Effect.gen(function*() {
+      const { locked: second } = yield* take(dir, "shared")
+      if (second === undefined || locked === undefined || !sameFile(second.info, locked.info)) return yield* lost
+      return { fd: second.fd, name: (pid) => announce(target, dirNow, "child", inode, pid) }
+    }),
+    moved: (to) => Effect.sync(() => void (dir = to))
+  }
+  return held
+})
+
+const create: Lease["Service"]["create"] = Effect.fnUntraced(function*(target, options) {
+  const files = yield* Files
+  const attempt = yield* take(target.dir, "shared", Flags.create)
+  if (attempt.evidence._tag !== "Taken") {
+    const reason = yield* reasonNotHeld(target, attempt.evidence)
+    if (reason._tag !== "NoLocks" || options.unprotected !== true) return yield* refuse(target, reason)
+  }
+  yield* orSystem(target)(files.mkdir(`${target.dir}/holders`))
+  return yield* asHeld(target, attempt, options.role)
+})
+
+/** A claim ends, and a file that was replaced before our lock may be the right one at the next look. */
+const mayPass = (reason: LeaseReason) =>
+  reason._tag === "Claimed" || (reason._tag === "Undecided" && reason.doubt._tag === "LeaseReplaced")
+
+const hold: Lease["Service"]["hold"] = Effect.fnUntraced(function*(target, options) {
+  const patience = Duration.toMillis(options.patience ?? defaultPatience)
+  let waited = 0
+  for (let pause = 1;; pause = Math.min(pause * 2, 100)) {
+    const attempt = yield* take(target.dir, "shared")
+    if (attempt.evidence._tag === "Taken") return yield* asHeld(target, attempt, options.role)
+    const reason = yield* reasonNotHeld(target, attempt.evidence)
+    if (!mayPass(reason) || waited >= patience) return yield* refuse(target, reason)
+    yield* Effect.sleep(pause)
+    waited += pause
+  }
+})
+
+// == claiming
+
+/** Milliseconds between looks. A looker has the claim for a moment, so one refusal may be no more than that. */
+const pausesBetweenLooks = [1, 2, 4, 8, 16]
+
+/** Pids are used again, so one may speak for keeping a bundle and never against it. */
+const isSurelyHeld = Effect.fnUntraced(function*(traces: ReadonlyArray<Holder.HolderTrace>) {
+  const kernel = yield* Kernel
+  return traces.some((trace) =>
+    trace._tag === "Named" && trace.holder.boot === kernel.boot && kernel.isAlive(trace.holder.pid)
+  )
+})
+
+/** Takes the exclusive lock if it is to be had, and draws the answer from all the evidence while it is held. */
+const examine = Effect.fnUntraced(function*(target: Target): Effect.fn.Return<Liveness, never, Scope.Scope> {
+  const files = yield* Files
+  const kernel = yield* Kernel
+  let { evidence: lock } = yield* take(target.dir, "exclusive")
+  let holders = yield* Holder.list(target.dir)
+  for (const pause of pausesBetweenLooks) {
+    if (lock._tag !== "Refused" || (yield* isSurelyHeld(holders))) break
+    yield* Effect.sleep(pause)
+    lock = (yield* take(target.dir, "exclusive")).evidence
+    holders = yield* Holder.list(target.dir)
+  }
+  const isForeign = holders.some((trace) => trace._tag === "Named" && trace.holder.boot !== kernel.boot)
+  const fileSystem = isForeign ? yield* Effect.option(files.fileSystemType(target.dir)) : Option.none()
+  return decide({
+    lock,
+    holders,
+    record: yield* RecordFile.read(target.dir),
+    boot: kernel.boot,
+    machine: kernel.machine,
+    localFileSystem: Option.isSome(fileSystem) && isLocalFileSystem(fileSystem.value)
+  })
+})
+
+const probe: Lease["Service"]["probe"] = (target) => Effect.scoped(examine(target))
+
+const claim: Lease["Service"]["claim"] = Effect.fnUntraced(function*(target, options) {
+  const answer = yield* examine(target)
+  switch (answer._tag) {
+    case "Live":
+      return yield* refuse(target, LeaseReason.Held({ holders: answer.holders }))
+    case "Unknown": {
+      const gone = yield* isGone(target.dir)
+      return yield* refuse(target, gone ? LeaseReason.RunGone() : LeaseReason.Undecided({ doubt: answer.doubt }))
+    }
+    case "Dead": {
+      if (answer.proof === "lease free") {
+        if (options?.announce === true) yield* announceClaim(target)
+        return { target, record: answer.record }
+      }
+      // A bundle of the older layout gets a lease, so that this claim keeps others out as any claim does.
+      yield* orSystem(target)(Effect.catchIf(writeNew(pathOf(target.dir), ""), isThere, () => Effect.void))
+      return yield* claim(target, options)
+    }
+  }
+})
+
+const announceClaim = Effect.fnUntraced(function*(target: Target) {
+  const files = yield* Files
+  const { ino } = yield* orSystem(target)(files.lstat(pathOf(target.dir)))
+  yield* announce(target, () => target.dir, "claim", ino)
+})
+
+const isThere = (errno: Errno) => errno.code === "EEXIST"
+
+/**
+ * Leases by locks of this kernel.
+ *
+ * @category layers
+ * @since 0.1.0
+ */
+export const layer: Layer.Layer<Lease> = Layer.succeed(Lease, { create, hold, claim, probe })

@@ -1,0 +1,301 @@
+/**
+ * A store: the root directory that holds the bundles of runs, shared by any number of programs and processes.
+ *
+ * Guarantees. A bundle is visible only when it is complete and its lease is held: it is built in `staging/` and
+ * published by one rename. Finding a run by its id costs the same however many there are. Listing never fails as a
+ * whole because of one bundle; a damaged one is listed with what is wrong with it. Names from outside are checked
+ * before they come near a path.
+ *
+ * Limits. What other programs do in the root is not prevented, only noticed.
+ *
+ * @since 0.1.0
+ */
+import * as Config from "effect/Config"
+import * as Context from "effect/Context"
+import * as DateTime from "effect/DateTime"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Result from "effect/Result"
+import type * as Scope from "effect/Scope"
+import * as Stream from "effect/Stream"
+import * as NodePath from "node:path"
+import { make as makeBuilder } from "./internal/BundleBuilder.ts"
+import { type Errno } from "./internal/Errno.ts"
+import { Files } from "./internal/Files.ts"
+import * as RecordFile from "./internal/RecordFile.ts"
+import * as StoreRoot from "./internal/StoreRoot.ts"
+import * as KernelLease from "./KernelLease.ts"
+import { type Held, Lease, type LeaseError } from "./Lease.ts"
+import { Doubt, Liveness } from "./Liveness.ts"
+import * as RunId from "./RunId.ts"
+import { RecordError, type RunCommand, type RunRecord, Status, type Tags, timestamp } from "./RunRecord.ts"
+import { StoreError, StoreReason } from "./StoreError.ts"
+
+/**
+ * A bundle as it was found: its record, or what is wrong with it.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Entry {
+  readonly id: RunId.RunId
+  readonly dir: string
+  readonly record: Result.Result<RunRecord, RecordError>
+}
+
+/**
+ * What is known of a run before it starts.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Draft {
+  readonly name: string
+  readonly tags: Tags
+  readonly command?: RunCommand | undefined
+  readonly parent?: RunId.RunId | undefined
+  /** Go on where the file system has no locks; the record then says so. */
+  readonly unprotected?: boolean | undefined
+}
+
+/**
+ * A new run: published, with its lease held by this process.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Bundle {
+  readonly id: RunId.RunId
+  readonly dir: string
+  readonly record: RunRecord
+  readonly lease: Held
+}
+
+/**
+ * @category options
+ * @since 0.1.0
+ */
+export interface Options {
+  /** The root directory. Else `LEASEHOLD_ROOT`, else the platform's state directory. */
+  readonly root?: string | undefined
+  /** Use a root below the system's temp directory, where sweepers delete by age. For tests. */
+  readonly allowTemp?: boolean | undefined
+}
+
+/**
+ * @category services
+ * @since 0.1.0
+ */
+export class RunStore extends Context.Service<RunStore, {
+  readonly root: string
+  /** The id that the store was given when it was made. */
+  readonly id: string
+  /** Where the bundle of a run lies, or would lie. */
+  readonly dir: (id: RunId.RunId) => string
+  /** Builds and publishes a bundle. Its lease ends with the scope; a bundle that could not be finished is taken away. */
+  readonly create: (draft: Draft) => Effect.Effect<Bundle, StoreError | LeaseError, Scope.Scope>
+  /** Every bundle, newest first, read as far as it is asked for. */
+  readonly list: Stream.Stream<Entry, StoreError>
+  readonly get: (id: RunId.RunId) => Effect.Effect<Entry, StoreError>
+  /** Whether anybody works in the bundle. */
+  readonly liveness: (entry: Entry) => Effect.Effect<Liveness>
+  /** The newest run, or the newest of a status; one with a record that cannot be read has none. */
+  readonly latest: (status?: Status) => Effect.Effect<Entry, StoreError>
+  /** The run that a person means: an id, the beginning of one, `latest` or `latest:<status>`. */
+  readonly find: (name: string) => Effect.Effect<Entry, StoreError>
+  /** Changes a record, between whatever others may write at the same time, and gives what it has become. */
+  readonly update: (
+    id: RunId.RunId,
+    change: (record: RunRecord) => RunRecord,
+    options?: {
+      /** Have it on the disk before going on. */
+      readonly fsync?: boolean | undefined
+      /** What the record should have held, in case something has broken it. */
+      readonly lost?: RunRecord | undefined
+    }
+  ) => Effect.Effect<RunRecord, StoreError>
+  /** Orders a bundle to be kept, whatever the policy says. */
+  readonly pin: (id: RunId.RunId, reason: string) => Effect.Effect<RunRecord, StoreError>
+  readonly unpin: (id: RunId.RunId) => Effect.Effect<RunRecord, StoreError>
+}>()("leasehold/RunStore") {}
+
+const fail = (reason: StoreReason) => Effect.fail(new StoreError({ reason }))
+
+const orSystem = Effect.mapError((errno: Errno) => new StoreError({ reason: StoreReason.System({ errno }) }))
+
+const dayGrammar = /^\d{4}-\d{2}-\d{2}$/
+
+const isStatus = (text: string): text is Status => Status.literals.some((status) => status === text)
+
+const notABundle = (kind: string | undefined) =>
+  new RecordError({ reason: { _tag: "NotABundle", kind: kind ?? "thing of an unknown kind" } })
+
+const make = Effect.fnUntraced(function*(options: Options) {
+  const lease = yield* Lease
+  const given = options.root ?? (yield* StoreRoot.variable("LEASEHOLD_ROOT")) ?? (yield* StoreRoot.defaultRoot)
+  const root = NodePath.resolve(given)
+  const storeId = yield* StoreRoot.open(root, { allowTemp: options.allowTemp ?? false })
+  const runs = `${root}/runs`
+  const dir = (id: RunId.RunId) => `${runs}/${RunId.day(id)}/${id}`
+
+  // == listing
+
+  /** Names in a directory, newest first by what they say; a directory that is not there has none. */
+  const names = Effect.fnUntraced(function*(path: string, accept: (name: string) => boolean) {
+    const files = yield* Files
+    const entries = yield* files.readdir(path).pipe(
+      Effect.catchIf((errno) => errno.code === "ENOENT", () => Effect.succeed([]))
+    )
+    return entries.filter((entry) => accept(entry.name)).sort((left, right) => left.name < right.name ? 1 : -1)
+  })
+
+  const read = Effect.fnUntraced(function*(id: RunId.RunId, kind: string | undefined) {
+    const record = kind === "directory" ? yield* RecordFile.read(dir(id)) : Result.fail(notABundle(kind))
+    return { id, dir: dir(id), record } satisfies Entry
+  })
+
+  /** Days and ids sort alike by their names, so those that begin alike lie together. */
+  const listFrom = (prefix: string): Stream.Stream<Entry, StoreError> =>
+    Stream.fromIterableEffect(orSystem(names(runs, (name) => dayGrammar.test(name)))).pipe(
+      Stream.filter((day) => day.kind === "directory" && sharesBeginning(day.name.replaceAll("-", ""), prefix)),
+      Stream.flatMap((day) =>
+        // A day that cannot be read must not hide the others.
+        Stream.fromIterableEffect(
+          names(`${runs}/${day.name}`, (name) => name.startsWith(prefix)).pipe(Effect.orElseSucceed(() => []))
+        ).pipe(
+          Stream.filter((entry) => RunId.isRunId(entry.name) && RunId.day(entry.name) === day.name),
+          Stream.mapEffect((entry) => read(entry.name as RunId.RunId, entry.kind))
+        )
+      )
+    )
+
+  const get = Effect.fnUntraced(function*(id: RunId.RunId) {
+    const files = yield* Files
+    const day = yield* Effect.result(files.lstat(`${runs}/${RunId.day(id)}`))
+    const there = yield* Effect.result(files.lstat(dir(id)))
+    if (Result.isFailure(there) || Result.isFailure(day)) return yield* fail(StoreReason.NoSuchRun({ name: id }))
+    return yield* read(id, day.success.kind === "directory" ? there.success.kind : day.success.kind)
+  })
+
+  const firstOf = (entries: Stream.Stream<Entry, StoreError>, name: string) =>
+    Effect.flatMap(Stream.runHead(entries), Effect.fromOption).pipe(
+      Effect.catchTag("NoSuchElementError", () => fail(StoreReason.NoSuchRun({ name })))
+    )
+
+  const latest = (status?: Status) =>
+    status === undefined
+      ? firstOf(listFrom(""), "latest")
+      : firstOf(
+        Stream.filter(listFrom(""), ({ record }) => Result.isSuccess(record) && record.success.status === status),
+        `latest:${status}`
+      )
+
+  const findByPrefix = Effect.fnUntraced(function*(prefix: string) {
+    const found = yield* Stream.runCollect(Stream.take(listFrom(prefix), 5))
+    if (found[0] === undefined) return yield* fail(StoreReason.NoSuchRun({ name: prefix }))
+    if (found.length > 1) {
+      return yield* fail(StoreReason.Ambiguous({ prefix, candidates: found.map((entry) => entry.id) }))
+    }
+    return found[0]
+  })
+
+  const find = (name: string): Effect.Effect<Entry, StoreError> => {
+    if (name === "latest") return latest()
+    const status = name.startsWith("latest:") ? name.slice("latest:".length) : ""
+    if (isStatus(status)) return latest(status)
+    if (RunId.isRunId(name)) return get(name)
+    return prefixGrammar.test(name) ? findByPrefix(name) : fail(StoreReason.MalformedName({ name }))
+  }
+
+  const liveness = (entry: Entry): Effect.Effect<Liveness> =>
+    Result.isFailure(entry.record) && entry.record.failure.reason._tag === "NotABundle"
+      // Its lease would be looked for behind the link, outside the store.
+      ? Effect.succeed(Liveness.Unknown({ doubt: Doubt.RecordUnusable({ error: entry.record.failure }) }))
+      : lease.probe(entry)
+
+  // == writing
+
+  const update: RunStore["Service"]["update"] = Effect.fnUntraced(function*(id, change, updateOptions) {
+    yield* get(id)
+    return yield* RecordFile.update(dir(id), change, updateOptions).pipe(
+      Effect.mapError((cause) =>
+        new StoreError({
+          reason: cause._tag === "Errno"
+            ? StoreReason.System({ errno: cause })
+            : StoreReason.UnusableRecord({ id, error: cause })
+        })
+      )
+    )
+  })
+
+  const pin = Effect.fn("RunStore.pin")(function*(id: RunId.RunId, reason: string) {
+    const at = timestamp(yield* DateTime.now)
+    return yield* update(id, (record) => ({ ...record, pin: { reason, at } }), { fsync: true })
+  })
+
+  const unpin = Effect.fn("RunStore.unpin")((id: RunId.RunId) =>
+    update(id, ({ pin: _, ...record }) => record as RunRecord, { fsync: true })
+  )
+
+  return RunStore.of({
+    root,
+    id: storeId,
+    dir,
+    create: makeBuilder({ root, dir, lease }),
+    list: listFrom(""),
+    get,
+    liveness,
+    latest,
+    find,
+    update,
+    pin,
+    unpin
+  })
+})
+
+/** Only what a run id may begin with; anything else cannot be the beginning of one. */
+const prefixGrammar = /^\d{1,8}$|^\d{8}T\d{0,9}$|^\d{8}T\d{9}Z(-[0-9a-z]{0,8})?$/
+
+const sharesBeginning = (left: string, right: string) => left.startsWith(right) || right.startsWith(left)
+
+/**
+ * Opens a store, or makes it, with leases by kernel locks.
+ *
+ * **Example** (The newest run that failed)
+ *
+ * ```ts
+ * import * as Effect from "effect/Effect"
+ * import * as RunStore from "leasehold/RunStore"
+ *
+ * const program = Effect.gen(function*() {
+ *   const store = yield* RunStore.RunStore
+ *   const entry = yield* store.latest("error")
+ *   console.log(entry.dir)
+ * }).pipe(Effect.provide(RunStore.layer({ root: "/srv/builds" })))
+ * ```
+ *
+ * @category layers
+ * @since 0.1.0
+ */
+export const layer = (options: Options = {}): Layer.Layer<RunStore | Lease, StoreError> =>
+  layerWithoutLease(options).pipe(Layer.provideMerge(KernelLease.layer))
+
+/**
+ * The same with options from configuration.
+ *
+ * @category layers
+ * @since 0.1.0
+ */
+export const layerConfig = (
+  options: Config.Wrap<Options>
+): Layer.Layer<RunStore | Lease, StoreError | Config.ConfigError> =>
+  Layer.unwrap(Effect.map(Config.unwrap(options), layer))
+
+/**
+ * The same, with leases of another kind.
+ *
+ * @category layers
+ * @since 0.1.0
+ */
+export const layerWithoutLease = (options: Options = {}): Layer.Layer<RunStore, StoreError, Lease> =>
+  Layer.effect(RunStore, make(options))

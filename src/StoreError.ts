@@ -1,0 +1,64 @@
+/**
+ * What can go wrong with a store, with what to do about it.
+ *
+ * @since 0.1.0
+ */
+import * as Data from "effect/Data"
+import type { Errno } from "./internal/Errno.ts"
+import type { RunId } from "./RunId.ts"
+import type { RecordError } from "./RunRecord.ts"
+
+/**
+ * @category errors
+ * @since 0.1.0
+ */
+export type StoreReason = Data.TaggedEnum<{
+  /** The root cannot be trusted; nothing was touched. */
+  UnsafeRoot: { readonly root: string; readonly problem: string; readonly mend: string }
+  /** A newer Leasehold made the store; nothing was touched. */
+  NewerFormat: { readonly root: string; readonly version: number; readonly known: number }
+  /** `store.json` is there and cannot be read. */
+  IllegibleFormat: { readonly path: string; readonly detail: string }
+  /** A text that names no run in any way there is. */
+  MalformedName: { readonly name: string }
+  /** Nothing in the store has that name. */
+  NoSuchRun: { readonly name: string }
+  /** More than one run's id begins so. */
+  Ambiguous: { readonly prefix: string; readonly candidates: ReadonlyArray<RunId> }
+  /** The record of a run that was to be changed cannot be read. */
+  UnusableRecord: { readonly id: RunId; readonly error: RecordError }
+  /** The system refused something. */
+  System: { readonly errno: Errno }
+}>
+
+/**
+ * @category errors
+ * @since 0.1.0
+ */
+export const StoreReason = Data.taggedEnum<StoreReason>()
+
+const shown = (name: string) => JSON.stringify(name.length > 60 ? `${name.slice(0, 57)}...` : name)
+
+const explain = StoreReason.$match({
+  UnsafeRoot: ({ mend, problem, root }) => `the store ${root} is not safe to use: ${problem}; ${mend}`,
+  NewerFormat: ({ known, root, version }) =>
+    `the store ${root} has format version ${version}, this program knows up to ${known}; use a newer leasehold`,
+  IllegibleFormat: ({ detail, path }) =>
+    `${path} cannot be read (${detail}); put it back from a copy, or remove it to have it made anew`,
+  MalformedName: ({ name }) =>
+    `${shown(name)} names no run: give an id, the beginning of one, "latest" or "latest:STATUS"`,
+  NoSuchRun: ({ name }) => `no run ${shown(name)} in this store`,
+  Ambiguous: ({ candidates, prefix }) => `${shown(prefix)} is the beginning of several ids: ${candidates.join(", ")}`,
+  UnusableRecord: ({ error, id }) => `${id}: ${error.message}`,
+  System: ({ errno }) => errno.message
+})
+
+/**
+ * @category errors
+ * @since 0.1.0
+ */
+export class StoreError extends Data.TaggedError("StoreError")<{ readonly reason: StoreReason }> {
+  override get message() {
+    return explain(this.reason)
+  }
+}

@@ -1,0 +1,112 @@
+/**
+ * How a bundle comes to be: leased before anything else is in it, built where nobody looks, published by one rename.
+ */
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Scope from "effect/Scope"
+import type { Held, Lease, LeaseError } from "../Lease.ts"
+import * as RunId from "../RunId.ts"
+import { type RunRecord, timestamp, version } from "../RunRecord.ts"
+import type { Bundle, Draft } from "../RunStore.ts"
+import { StoreError, StoreReason } from "../StoreError.ts"
+import type { Errno } from "./Errno.ts"
+import { Files } from "./Files.ts"
+import * as RecordFile from "./RecordFile.ts"
+
+interface Place {
+  readonly root: string
+  readonly dir: (id: RunId.RunId) => string
+  readonly lease: Lease["Service"]
+}
+
+const parts = ["logs", "telemetry", "temp", "artifacts"]
+
+const ifCode = (code: string) => (errno: Errno) => errno.code === code
+
+/** Makes a directory in one that may have to be made first, since passes take empty ones away. */
+const makeDirectoryIn = Effect.fnUntraced(function*(parent: string, path: string) {
+  const files = yield* Files
+  yield* files.mkdir(path).pipe(
+    Effect.catchIf(ifCode("ENOENT"), () => Effect.andThen(files.mkdir(parent, { recursive: true }), files.mkdir(path)))
+  )
+})
+
+const publish = Effect.fnUntraced(function*(from: string, to: string) {
+  const files = yield* Files
+  const day = to.slice(0, to.lastIndexOf("/"))
+  yield* files.rename(from, to).pipe(
+    Effect.catchIf(
+      ifCode("ENOENT"),
+      () => Effect.andThen(files.mkdir(day, { recursive: true }), files.rename(from, to))
+    )
+  )
+})
+
+const recordOf = (id: RunId.RunId, draft: Draft, lease: Held): RunRecord => {
+  const startedAt = timestamp(RunId.startedAt(id))
+  return {
+    version,
+    id,
+    name: draft.name,
+    status: "running",
+    startedAt,
+    ...(draft.command === undefined ? {} : { command: draft.command }),
+    ...(draft.parent === undefined ? {} : { parent: draft.parent }),
+    attempts: [{ startedAt, status: "running" }],
+    tags: draft.tags,
+    ...(lease.protected ? {} : { lease: "unprotected" as const })
+  }
+}
+
+/** Everything between the making of the directory and the moment at which others see the bundle. */
+const fill = Effect.fnUntraced(function*(place: Place, draft: Draft, id: RunId.RunId, staged: string) {
+  const files = yield* Files
+  const lease = yield* place.lease.create({ id, dir: staged }, { role: "owner", unprotected: draft.unprotected })
+  for (const part of parts) yield* files.mkdir(`${staged}/${part}`)
+  const record = recordOf(id, draft, lease)
+  yield* RecordFile.create(staged, record)
+  const dir = place.dir(id)
+  yield* publish(staged, dir)
+  yield* lease.moved(dir)
+  return { id, dir, record, lease } satisfies Bundle
+})
+
+const build = Effect.fnUntraced(function*(place: Place, draft: Draft) {
+  const files = yield* Files
+  const id = yield* RunId.generate
+  const staging = `${place.root}/staging`
+  const staged = `${staging}/${id}`
+  yield* makeDirectoryIn(staging, staged)
+  return yield* fill(place, draft, id, staged).pipe(Effect.onError(() => Effect.ignore(files.removeOwnTree(staged))))
+})
+
+/** A pass may take a staging directory for an abandoned one in the moment before it is leased, and an id may be taken. */
+const mayPass = (error: Errno | LeaseError): boolean =>
+  error._tag === "Errno" ?
+    error.code === "EEXIST" :
+    error.reason._tag === "Claimed" || error.reason._tag === "RunGone" || error.reason._tag === "Undecided"
+
+const attempts = 5
+
+/** @internal */
+export const make = (place: Place) =>
+  Effect.fn("RunStore.create")(function*(draft: Draft): Effect.fn.Return<
+    Bundle,
+    StoreError | LeaseError,
+    Scope.Scope
+  > {
+    const outer = yield* Effect.scope
+    // Each try has a scope of its own, so that a failed one lets go of everything before the next begins.
+    const once = Effect.flatMap(Scope.fork(outer, "sequential"), (scope) =>
+      Scope.provide(build(place, draft), scope).pipe(
+        Effect.onError((cause) =>
+          Scope.close(scope, Exit.failCause(cause))
+        )
+      ))
+    return yield* Effect.uninterruptible(once).pipe(
+      Effect.retry({ times: attempts, while: mayPass }),
+      Effect.mapError((error) =>
+        error._tag === "Errno" ? new StoreError({ reason: StoreReason.System({ errno: error }) }) : error
+      )
+    )
+  })

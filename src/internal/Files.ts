@@ -1,0 +1,145 @@
+/**
+ * The one door to `node:fs`. Everything Leasehold does to a disk goes through here, call by call, so that a test can
+ * make any single one of them fail, be slow, or be the last thing the process did.
+ *
+ * Calls that touch one name or one small file are made synchronously: on a local file system they take microseconds,
+ * where a trip through the thread pool takes ten times that. Those that can take long (listings of a directory,
+ * flushes to the disk) leave the event loop free.
+ */
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as NFS from "node:fs"
+import { type Errno, fromUnknown } from "./Errno.ts"
+
+/** @internal */
+export type Kind = "file" | "directory" | "link" | "fifo" | "socket" | "device"
+
+/** @internal */
+export interface Info {
+  readonly kind: Kind
+  readonly dev: bigint
+  readonly ino: bigint
+  readonly mode: number
+  readonly uid: number
+  readonly nlink: number
+  readonly size: number
+  /** Bytes allocated on the disk, not the length of the content. */
+  readonly allocated: number
+  readonly mtimeMillis: number
+}
+
+/** @internal */
+export interface Entry {
+  readonly name: string
+  readonly kind: Kind | undefined
+}
+
+/** @internal */
+export interface FilesApi {
+  readonly open: (path: string, flags: number, mode?: number) => Effect.Effect<number, Errno>
+  readonly close: (fd: number) => Effect.Effect<void>
+  readonly read: (fd: number, buffer: Uint8Array, path: string) => Effect.Effect<number, Errno>
+  readonly write: (fd: number, bytes: Uint8Array, path: string) => Effect.Effect<number, Errno>
+  readonly fsync: (fd: number, path: string) => Effect.Effect<void, Errno>
+  readonly fstat: (fd: number, path: string) => Effect.Effect<Info, Errno>
+  readonly lstat: (path: string) => Effect.Effect<Info, Errno>
+  readonly mkdir: (path: string, options?: { readonly recursive?: boolean }) => Effect.Effect<void, Errno>
+  readonly rename: (from: string, to: string) => Effect.Effect<void, Errno>
+  readonly link: (from: string, to: string) => Effect.Effect<void, Errno>
+  readonly unlink: (path: string) => Effect.Effect<void, Errno>
+  readonly rmdir: (path: string) => Effect.Effect<void, Errno>
+  readonly realpath: (path: string) => Effect.Effect<string, Errno>
+  readonly readdir: (path: string) => Effect.Effect<ReadonlyArray<Entry>, Errno>
+  readonly fileSystemType: (path: string) => Effect.Effect<number, Errno>
+  /** Removes a tree of our own making, in which nobody else can have put anything. */
+  readonly removeOwnTree: (path: string) => Effect.Effect<void, Errno>
+}
+
+const { O_APPEND, O_CREAT, O_DIRECTORY, O_EXCL, O_NOFOLLOW, O_NONBLOCK, O_RDONLY, O_RDWR, O_WRONLY } = NFS.constants
+
+/**
+ * The ways in which Leasehold opens things. Windows has no O_NOFOLLOW and no O_NONBLOCK; there they are zero.
+ *
+ * @internal
+ */
+export const Flags = {
+  /** Reads what is there. Follows no link, and does not wait for the other end of a FIFO. */
+  read: O_RDONLY | (O_NOFOLLOW ?? 0) | (O_NONBLOCK ?? 0),
+  /** For locks: an exclusive lock needs a descriptor open for writing. Nothing is ever written through it. */
+  lock: O_RDWR | (O_NOFOLLOW ?? 0) | (O_NONBLOCK ?? 0),
+  create: O_RDWR | O_CREAT | O_EXCL | (O_NOFOLLOW ?? 0),
+  append: O_WRONLY | O_APPEND | O_CREAT | (O_NOFOLLOW ?? 0),
+  directory: O_RDONLY | (O_DIRECTORY ?? 0) | (O_NOFOLLOW ?? 0)
+} as const
+
+type Typed = Pick<NFS.Stats, "isFile" | "isDirectory" | "isSymbolicLink" | "isFIFO" | "isSocket">
+
+const kindOf = (stats: Typed): Kind =>
+  stats.isFile() ?
+    "file" :
+    stats.isDirectory() ?
+    "directory" :
+    stats.isSymbolicLink() ?
+    "link" :
+    stats.isFIFO() ?
+    "fifo" :
+    stats.isSocket() ?
+    "socket" :
+    "device"
+
+const toInfo = (stats: NFS.BigIntStats): Info => ({
+  kind: kindOf(stats as unknown as Typed),
+  dev: stats.dev,
+  ino: stats.ino,
+  mode: Number(stats.mode) & 0o7777,
+  uid: Number(stats.uid),
+  nlink: Number(stats.nlink),
+  size: Number(stats.size),
+  allocated: Number(stats.blocks) * 512,
+  mtimeMillis: Number(stats.mtimeMs)
+})
+
+const sync = <A>(call: string, path: string, evaluate: () => A): Effect.Effect<A, Errno> =>
+  Effect.try({ try: evaluate, catch: (cause) => fromUnknown(call, path, cause) })
+
+const later = <A>(call: string, path: string, evaluate: () => Promise<A>): Effect.Effect<A, Errno> =>
+  Effect.tryPromise({ try: evaluate, catch: (cause) => fromUnknown(call, path, cause) })
+
+/** @internal */
+export const node: FilesApi = {
+  open: (path, flags, mode = 0o600) => sync("open", path, () => NFS.openSync(path, flags, mode)),
+  // A failing close has closed the descriptor all the same, and there is nothing left that anybody could do.
+  close: (fd) =>
+    Effect.sync(() => {
+      try {
+        NFS.closeSync(fd)
+      } catch {}
+    }),
+  read: (fd, buffer, path) => sync("read", path, () => NFS.readSync(fd, buffer)),
+  write: (fd, bytes, path) => sync("write", path, () => NFS.writeSync(fd, bytes)),
+  fsync: (fd, path) =>
+    Effect.callback<void, Errno>((resume) => {
+      NFS.fsync(fd, (cause) => resume(cause ? Effect.fail(fromUnknown("fsync", path, cause)) : Effect.void))
+    }),
+  fstat: (fd, path) => sync("fstat", path, () => toInfo(NFS.fstatSync(fd, { bigint: true }))),
+  lstat: (path) => sync("lstat", path, () => toInfo(NFS.lstatSync(path, { bigint: true }))),
+  mkdir: (path, options) =>
+    sync("mkdir", path, () => void NFS.mkdirSync(path, { mode: 0o700, recursive: options?.recursive ?? false })),
+  rename: (from, to) => sync("rename", from, () => NFS.renameSync(from, to)),
+  link: (from, to) => sync("link", to, () => NFS.linkSync(from, to)),
+  unlink: (path) => sync("unlink", path, () => NFS.unlinkSync(path)),
+  rmdir: (path) => sync("rmdir", path, () => NFS.rmdirSync(path)),
+  realpath: (path) => sync("realpath", path, () => NFS.realpathSync.native(path)),
+  readdir: (path) =>
+    later("readdir", path, async () => {
+      const entries = await NFS.promises.readdir(path, { withFileTypes: true })
+      return entries.map((entry) => ({ name: entry.name, kind: kindOf(entry) }))
+    }),
+  fileSystemType: (path) => later("statfs", path, async () => (await NFS.promises.statfs(path)).type),
+  removeOwnTree: (path) => later("rm", path, () => NFS.promises.rm(path, { recursive: true, force: true }))
+}
+
+/** @internal */
+export const Files: Context.Reference<FilesApi> = Context.Reference<FilesApi>("leasehold/internal/Files", {
+  defaultValue: () => node
+})

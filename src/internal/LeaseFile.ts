@@ -1,0 +1,105 @@
+/**
+ * Opening and locking of a `lease` file: what the kernel says, as evidence for the decision in `Liveness`.
+ */
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Result from "effect/Result"
+import type * as Scope from "effect/Scope"
+import { LockEvidence } from "../Liveness.ts"
+import { Errno } from "./Errno.ts"
+import { Files, Flags, type Info } from "./Files.ts"
+import { sameFile } from "./io.ts"
+import { Kernel } from "./Kernel.ts"
+import { Locks } from "./Locks.ts"
+
+/** @internal */
+export type Mode = "shared" | "exclusive"
+
+/**
+ * What came of it. A descriptor is there only with a lock that was granted on the file that is still at the path.
+ *
+ * @internal
+ */
+export interface Attempt {
+  readonly evidence: LockEvidence
+  readonly locked: { readonly fd: number; readonly info: Info } | undefined
+}
+
+/** @internal */
+export const pathOf = (bundle: string): string => `${bundle}/lease`
+
+/**
+ * Whether the file system cannot lock at all, which is neither "held" nor "free".
+ *
+ * @internal
+ */
+export const cannotLock = (code: string): boolean => noLocks.has(code)
+
+const noLocks: ReadonlySet<string> = new Set(["ENOLCK", "ENOTSUP", "EOPNOTSUPP", "ENOSYS", "EINVAL"])
+
+/** A lock call that does not answer is an answer of its own; whoever waited for it would be stuck as well. */
+const lockTimeout = Duration.seconds(2)
+
+const without = (evidence: LockEvidence): Attempt => ({ evidence, locked: undefined })
+
+const kindsByErrno: Record<string, string> = { ELOOP: "link", EISDIR: "directory", ENXIO: "socket" }
+
+const failureToOpen = ({ code }: Errno): LockEvidence => {
+  if (code === "ENOENT" || code === "ENOTDIR") return LockEvidence.Absent()
+  const kind = kindsByErrno[code]
+  return kind === undefined ? LockEvidence.Unusable({ code }) : LockEvidence.NotAFile({ kind })
+}
+
+const lock = Effect.fnUntraced(function*(fd: number, path: string, mode: Mode) {
+  const locks = yield* Locks
+  return yield* (mode === "shared" ? locks.tryShared(fd, path) : locks.tryExclusive(fd, path)).pipe(
+    Effect.interruptible,
+    Effect.timeoutOrElse({
+      duration: lockTimeout,
+      orElse: () => Effect.fail(new Errno({ code: "ETIMEDOUT", call: "lock", path, cause: new Error("no answer") }))
+    })
+  )
+})
+
+const examine = Effect.fnUntraced(function*(fd: number, path: string, mode: Mode): Effect.fn.Return<Attempt, Errno> {
+  const files = yield* Files
+  const kernel = yield* Kernel
+  const info = yield* files.fstat(fd, path)
+  if (info.kind !== "file") return without(LockEvidence.NotAFile({ kind: info.kind }))
+  if (info.uid !== kernel.uid) return without(LockEvidence.NotOurs())
+  if (!(yield* lock(fd, path, mode))) return without(LockEvidence.Refused())
+  // The file may have been replaced between the opening and the locking: then this lock keeps nobody out.
+  const there = yield* Effect.result(files.lstat(path))
+  if (Result.isFailure(there) || !sameFile(there.success, info)) return without(LockEvidence.Replaced())
+  return { evidence: LockEvidence.Taken({ inode: info.ino }), locked: { fd, info } }
+})
+
+const attempt = Effect.fnUntraced(function*(bundle: string, mode: Mode, flags: number): Effect.fn.Return<Attempt> {
+  const files = yield* Files
+  const path = pathOf(bundle)
+  const opened = yield* Effect.result(files.open(path, flags))
+  if (Result.isFailure(opened)) return without(failureToOpen(opened.failure))
+  const fd = opened.success
+  const result = yield* examine(fd, path, mode).pipe(
+    Effect.catch((errno) => Effect.succeed(without(LockEvidence.Unusable({ code: errno.code })))),
+    Effect.onInterrupt(() => files.close(fd))
+  )
+  if (result.locked === undefined) yield* files.close(fd)
+  return result
+})
+
+/**
+ * Tries once. Never waits, neither for a lock nor for the other end of a FIFO. A lock that was granted ends with the
+ * scope.
+ *
+ * @internal
+ */
+export const take = (
+  bundle: string,
+  mode: Mode,
+  flags: number = Flags.lock
+): Effect.Effect<Attempt, never, Scope.Scope> =>
+  Effect.acquireRelease(
+    attempt(bundle, mode, flags),
+    ({ locked }) => locked === undefined ? Effect.void : Effect.flatMap(Files, (files) => files.close(locked.fd))
+  )

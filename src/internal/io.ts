@@ -1,0 +1,126 @@
+/**
+ * Reading and writing of small files, built from the calls of {@link Files}.
+ */
+import * as Data from "effect/Data"
+import * as Effect from "effect/Effect"
+import * as Random from "effect/Random"
+import type { Errno } from "./Errno.ts"
+import { Files, Flags, type Info, type Kind } from "./Files.ts"
+
+/** @internal */
+export class NotRegular extends Data.TaggedError("NotRegular")<{ readonly path: string; readonly kind: Kind }> {
+  override get message() {
+    return `${this.path}: is a ${this.kind}, not a regular file`
+  }
+}
+
+/** @internal */
+export class TooLarge extends Data.TaggedError("TooLarge")<{ readonly path: string; readonly bytes: number }> {
+  override get message() {
+    return `${this.path}: has ${this.bytes} bytes, more than are read`
+  }
+}
+
+/**
+ * The text of a regular file of at most `limit` bytes. Never waits on a FIFO and never follows a link.
+ *
+ * @internal
+ */
+export const readText = Effect.fnUntraced(
+  function*(path: string, limit: number): Effect.fn.Return<string, Errno | NotRegular | TooLarge> {
+    const files = yield* Files
+    const fd = yield* files.open(path, Flags.read)
+    return yield* readDescriptor(fd, path, limit).pipe(Effect.ensuring(files.close(fd)))
+  },
+  // Opening a link with O_NOFOLLOW and a socket at all fails before anything can be asked of the descriptor.
+  Effect.catchTag("Errno", (errno) => {
+    const kind = unopenable[errno.code]
+    return Effect.fail(kind === undefined ? errno : new NotRegular({ path: errno.path, kind }))
+  })
+)
+
+const unopenable: Record<string, Kind> = { ELOOP: "link", ENXIO: "socket" }
+
+const readDescriptor = Effect.fnUntraced(function*(fd: number, path: string, limit: number) {
+  const files = yield* Files
+  const info = yield* files.fstat(fd, path)
+  if (info.kind !== "file") return yield* new NotRegular({ path, kind: info.kind })
+  if (info.size > limit) return yield* new TooLarge({ path, bytes: info.size })
+  // One byte more than the size tells a file that grew from one that was read to its end.
+  const buffer = new Uint8Array(Math.min(info.size, limit) + 1)
+  let length = 0
+  while (length < buffer.length) {
+    const count = yield* files.read(fd, buffer.subarray(length), path)
+    if (count === 0) break
+    length += count
+  }
+  return decoder.decode(buffer.subarray(0, length))
+})
+
+const decoder = new TextDecoder()
+const encoder = new TextEncoder()
+
+/** @internal */
+export const writeAll = Effect.fnUntraced(function*(fd: number, bytes: Uint8Array, path: string) {
+  const files = yield* Files
+  let rest = bytes
+  while (rest.length > 0) rest = rest.subarray(yield* files.write(fd, rest, path))
+})
+
+/**
+ * Six characters that nobody else will have chosen at the same moment in the same place.
+ *
+ * @internal
+ */
+export const nonce: Effect.Effect<string> = Effect.map(
+  Random.nextIntBetween(0, 36 ** 6),
+  (value) => value.toString(36).padStart(6, "0")
+)
+
+/**
+ * Makes a new file; fails with EEXIST where there is one. What was begun and not finished is taken away again.
+ *
+ * @internal
+ */
+export const writeNew = Effect.fnUntraced(
+  function*(path: string, text: string, options?: { readonly fsync?: boolean | undefined }) {
+    const files = yield* Files
+    const fd = yield* files.open(path, Flags.create)
+    yield* writeAll(fd, encoder.encode(text), path).pipe(
+      Effect.andThen(options?.fsync === true ? files.fsync(fd, path) : Effect.void),
+      Effect.ensuring(files.close(fd)),
+      Effect.tapError(() => Effect.ignore(files.unlink(path)))
+    )
+  }
+)
+
+/**
+ * Puts a text in the place of a file in one step: readers see the old one or the new one, and a failure leaves the old
+ * one. With `fsync` it is also still there after a power cut.
+ *
+ * @internal
+ */
+export const replace = Effect.fnUntraced(
+  function*(path: string, text: string, options?: { readonly fsync?: boolean | undefined }) {
+    const files = yield* Files
+    // A crash may leave the temporary file behind, so nobody may depend on its name being free.
+    const temporary = `${path}.${yield* nonce}.tmp`
+    yield* writeNew(temporary, text, options)
+    yield* files.rename(temporary, path).pipe(Effect.tapError(() => Effect.ignore(files.unlink(temporary))))
+    if (options?.fsync === true) yield* syncDirectory(path.slice(0, path.lastIndexOf("/")))
+  }
+)
+
+/** A rename is on the disk for good once its directory is. */
+const syncDirectory = Effect.fnUntraced(function*(path: string) {
+  const files = yield* Files
+  const fd = yield* files.open(path, Flags.directory)
+  yield* files.fsync(fd, path).pipe(Effect.ensuring(files.close(fd)))
+})
+
+/**
+ * Whether two looks saw the same file.
+ *
+ * @internal
+ */
+export const sameFile = (left: Info, right: Info): boolean => left.ino === right.ino && left.dev === right.dev
