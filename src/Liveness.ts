@@ -109,12 +109,12 @@ const named = (holders: ReadonlyArray<HolderTrace>) =>
 
 const known = (identity: string) => identity !== "unknown" && identity !== ""
 
-/** A lock of this kernel would have stood in the way; one of another kernel is ended only by that kernel's end. */
-const isProvedDead = (holder: Holder, evidence: Evidence): boolean => {
-  if (known(evidence.boot) && holder.boot === evidence.boot) return true
-  return evidence.localFileSystem && known(evidence.machine) && known(holder.boot) &&
-    holder.machine === evidence.machine
-}
+/**
+ * A lock of this kernel would have stood in our way; one of another kernel is ended only by that kernel's end. What lies
+ * on a file system that one machine alone has mounted was locked by this boot of it or by an earlier one.
+ */
+const isProvedDead = (holder: Holder, { boot, localFileSystem, machine }: Evidence): boolean =>
+  (known(boot) && holder.boot === boot) || (localFileSystem && known(machine) && holder.machine === machine)
 
 const doubtOfHolders = (evidence: Evidence, inode: bigint): Doubt | undefined => {
   for (const trace of evidence.holders) {

@@ -1,0 +1,65 @@
+/**
+ * How a run ended, from the exit of its program.
+ *
+ * @since 0.1.0
+ */
+import * as Cause from "effect/Cause"
+import * as Exit from "effect/Exit"
+import * as Runtime from "effect/Runtime"
+import type { RunExit, RunRecord, Timestamp } from "./RunRecord.ts"
+
+/**
+ * What the record will say. A run that was ended by a signal is `interrupted` and names it.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Outcome {
+  readonly status: "ok" | "error" | "interrupted"
+  readonly exit: RunExit
+}
+
+const messageOf = (error: unknown): string =>
+  error instanceof Error
+    ? error.message === "" ? error.name : error.message
+    : typeof error === "string"
+    ? error
+    : JSON.stringify(error) ?? String(error)
+
+/**
+ * The outcome of a program whose exit is known. `signal` is what the process was told to end by, if it was.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const fromExit = (
+  exit: Exit.Exit<unknown, unknown>,
+  options: { readonly signal?: string | undefined; readonly redact: (text: string) => string }
+): Outcome => {
+  if (Exit.isSuccess(exit)) return { status: "ok", exit: { code: 0 } }
+  if (Cause.hasInterruptsOnly(exit.cause)) {
+    return { status: "interrupted", exit: options.signal === undefined ? {} : { signal: options.signal } }
+  }
+  const error = Cause.squash(exit.cause)
+  return {
+    status: "error",
+    exit: { code: Runtime.getErrorExitCode(error), message: options.redact(messageOf(error)) }
+  }
+}
+
+/**
+ * The record with its outcome, the last attempt's as well. An outcome that is there already stands.
+ *
+ * @category combinators
+ * @since 0.1.0
+ */
+export const record = (before: RunRecord, outcome: Outcome, endedAt: Timestamp): RunRecord =>
+  before.status !== "running" ? before : {
+    ...before,
+    status: outcome.status,
+    endedAt,
+    exit: outcome.exit,
+    attempts: before.attempts.map((attempt, index) =>
+      index === before.attempts.length - 1 ? { ...attempt, endedAt, status: outcome.status } : attempt
+    )
+  }

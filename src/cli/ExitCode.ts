@@ -1,0 +1,52 @@
+/** From an error to the exit code that the README's table promises. The one place that knows it. */
+import * as CliError from "effect/cli/CliError"
+import * as Runtime from "effect/Runtime"
+import { ChildError } from "../Child.ts"
+import { LeaseError, type LeaseReason } from "../Lease.ts"
+import { StoreError, type StoreReason } from "../StoreError.ts"
+
+export const usage = 2
+
+const ofLease: Record<LeaseReason["_tag"], number> = {
+  Held: 4,
+  Claimed: 4,
+  Undecided: 1,
+  RunGone: 5,
+  LeaseLost: 1,
+  NoLocks: 1,
+  System: 1
+}
+
+const ofStore: Record<StoreReason["_tag"], number> = {
+  UnsafeRoot: 6,
+  NewerFormat: 6,
+  IllegibleFormat: 6,
+  MalformedName: usage,
+  NoSuchRun: 5,
+  Ambiguous: usage,
+  UnusableRecord: 1,
+  System: 1
+}
+
+/** A command line that was understood by the parser and makes no sense all the same. */
+export class UsageError extends Error {
+  override readonly name = "UsageError"
+}
+
+/** Ends the command with a code that is not its own: everything there was to say has been said. */
+export class ExitWith extends Error {
+  override readonly name = "ExitWith"
+  override readonly [Runtime.errorExitCode]: number
+  constructor(code: number) {
+    super(`exit ${code}`)
+    this[Runtime.errorExitCode] = code
+  }
+}
+
+export const of = (error: unknown): number => {
+  if (error instanceof ExitWith) return error[Runtime.errorExitCode]
+  if (error instanceof LeaseError) return ofLease[error.reason._tag]
+  if (error instanceof StoreError) return ofStore[error.reason._tag]
+  if (error instanceof ChildError) return error.exitCode
+  return error instanceof UsageError || CliError.isCliError(error) ? usage : 1
+}

@@ -1,0 +1,70 @@
+/** A run as it is shown: what its record says, seen together with whether anybody works in it. */
+import * as Effect from "effect/Effect"
+import * as Result from "effect/Result"
+import type { Liveness } from "../Liveness.ts"
+import { describeLiveness } from "../Liveness.ts"
+import type { RunRecord } from "../RunRecord.ts"
+import { type Entry, RunStore } from "../RunStore.ts"
+
+export interface RunView {
+  readonly entry: Entry
+  readonly liveness: Liveness
+}
+
+/**
+ * The record's statuses and two that it cannot know of: `closing` has its outcome and is still cleaning up, `damaged`
+ * has a record that cannot be read.
+ */
+export const statuses = ["running", "closing", "ok", "error", "interrupted", "crashed", "damaged"] as const
+
+export type ShownStatus = typeof statuses[number]
+
+/** A run that says `running` while nobody holds it has crashed, whether or not a pass has written that down yet. */
+export const statusOf = ({ entry, liveness }: RunView): ShownStatus => {
+  if (Result.isFailure(entry.record)) return "damaged"
+  const { status } = entry.record.success
+  if (status === "running") return liveness._tag === "Dead" ? "crashed" : "running"
+  return liveness._tag === "Live" ? "closing" : status
+}
+
+export const look = (entry: Entry): Effect.Effect<RunView, never, RunStore> =>
+  Effect.flatMap(RunStore, (store) => Effect.map(store.liveness(entry), (liveness) => ({ entry, liveness })))
+
+/** True, false, or null where it cannot be told. */
+export const isLive = (liveness: Liveness): boolean | null =>
+  liveness._tag === "Unknown" ? null : liveness._tag === "Live"
+
+/** What is wrong with a bundle, if anything is. */
+export const problemOf = ({ entry, liveness }: RunView): string | undefined =>
+  Result.isFailure(entry.record)
+    ? entry.record.failure.message
+    : liveness._tag === "Unknown"
+    ? describeLiveness(liveness)
+    : undefined
+
+const orNull = <A>(value: A | undefined): A | null => value ?? null
+
+/** One row of `ls --json`. */
+export const listed = (view: RunView) => {
+  const { entry, liveness } = view
+  const record: RunRecord | undefined = Result.getOrUndefined(entry.record)
+  return {
+    id: entry.id,
+    name: orNull(record?.name),
+    status: record?.status ?? "damaged",
+    live: isLive(liveness),
+    startedAt: orNull(record?.startedAt),
+    endedAt: orNull(record?.endedAt),
+    pinned: record?.pin !== undefined,
+    bytes: orNull(record?.bytes?.value),
+    dir: entry.dir,
+    ...(problemOf(view) === undefined ? {} : { problem: problemOf(view) })
+  }
+}
+
+/** The answer to `show --json` on who works there. */
+export const livenessDocument = (liveness: Liveness) => ({
+  state: liveness._tag.toLowerCase(),
+  reason: describeLiveness(liveness),
+  holders: liveness._tag === "Live" ? liveness.holders : []
+})

@@ -1,0 +1,74 @@
+import * as Command from "effect/cli/Command"
+import * as Console from "effect/Console"
+import * as DateTime from "effect/DateTime"
+import * as Effect from "effect/Effect"
+import * as Result from "effect/Result"
+import { describe } from "../Holder.ts"
+import { describeLiveness } from "../Liveness.ts"
+import { type RunRecord, toMillis } from "../RunRecord.ts"
+import { formatAgo, formatBytes, formatDuration } from "../Units.ts"
+import { findRun, Json, runName, Store } from "./Context.ts"
+import { type Cell, harmless, printJson, table } from "./Output.ts"
+import { livenessDocument, look, statusOf } from "./RunView.ts"
+
+const exitText = ({ exit }: RunRecord): string | undefined => {
+  if (exit === undefined) return undefined
+  const how = exit.signal ?? (exit.code === undefined ? "" : String(exit.code))
+  return [how, exit.message].filter((part) => part !== undefined && part !== "").join(": ")
+}
+
+const fields = (record: RunRecord, now: number): ReadonlyArray<readonly [string, string | undefined]> => {
+  const at = (time: RunRecord["endedAt"]) => time && `${time} (${formatAgo(now - toMillis(time))})`
+  const { endedAt } = record
+  return [
+    ["name", record.name],
+    ["started", at(record.startedAt)],
+    ["ended", at(endedAt)],
+    ["took", endedAt && formatDuration(Math.max(0, toMillis(endedAt) - toMillis(record.startedAt)))],
+    ["released", at(record.releasedAt)],
+    ["exit", exitText(record)],
+    ["command", record.command && record.command.argv.map(quoted).join(" ")],
+    ["in", record.command?.cwd],
+    ["output", record.command?.tty === true ? "not kept: it had the terminal" : undefined],
+    ["parent", record.parent],
+    ["attempts", record.attempts.length > 1 ? String(record.attempts.length) : undefined],
+    ["tags", Object.entries(record.tags).map(([key, value]) => `${key}=${value}`).join(" ")],
+    ["pinned", record.pin && `${record.pin.reason} (${formatAgo(now - toMillis(record.pin.at))})`],
+    ["bytes", record.bytes && formatBytes(record.bytes.value)],
+    ["lease", record.lease === "unprotected" ? "unprotected: the file system has no locks" : undefined]
+  ]
+}
+
+/** So that a line can be copied to a shell. */
+const quoted = (word: string) => /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`
+
+export const show = Command.make("show", { run: runName }).pipe(
+  Command.withDescription("Show what is known of a run, and who works in it"),
+  Command.withHandler(Effect.fn(function*({ run }) {
+    const view = yield* Effect.flatMap(findRun(run), look)
+    const { entry, liveness } = view
+    if (yield* Json) {
+      const document = Result.isSuccess(entry.record)
+        ? { run: entry.record.success }
+        : { run: null, problem: entry.record.failure.message }
+      return yield* printJson({ version: 1, ...document, liveness: livenessDocument(liveness) })
+    }
+    const now = DateTime.toEpochMillis(yield* DateTime.now)
+    const rows: Array<readonly [string, string | undefined]> = [
+      ["id", entry.id],
+      ["status", statusOf(view)],
+      ["problem", Result.isFailure(entry.record) ? entry.record.failure.message : undefined],
+      ...(Result.isSuccess(entry.record) ? fields(entry.record.success, now) : []),
+      ["liveness", `${liveness._tag.toLowerCase()}: ${describeLiveness(liveness)}`],
+      ...(liveness._tag === "Live" ? liveness.holders.map((holder) => ["holder", describe(holder)] as const) : []),
+      ["dir", entry.dir]
+    ]
+    const shown = rows.filter(([, value]) => value !== undefined && value !== "")
+    yield* Console.log(
+      table(shown.map(([key, value]): ReadonlyArray<Cell> => [{ text: key, format: "dim" }, {
+        text: harmless(value ?? "")
+      }]))
+    )
+  })),
+  Command.provide(Store)
+)

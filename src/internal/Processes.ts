@@ -1,0 +1,177 @@
+/**
+ * The one door to `node:child_process`: a child with its output copied to where it is kept and to where it would have
+ * gone, byte for byte, no faster than the slower of the two takes it.
+ */
+import * as Effect from "effect/Effect"
+import * as NodeChildProcess from "node:child_process"
+import * as NFS from "node:fs"
+import { type Readable, Writable } from "node:stream"
+import { type Errno, fromUnknown } from "./Errno.ts"
+
+/**
+ * A descriptor to write to without ever holding up the event loop: the streams of `process` write to pipes
+ * synchronously, and a reader that stalls would keep this process from passing signals on.
+ */
+class Descriptor extends Writable {
+  readonly #fd: number
+  readonly #owned: boolean
+
+  constructor(fd: number, options: { readonly owned: boolean }) {
+    super({ highWaterMark: 1024 * 1024, decodeStrings: true })
+    this.#fd = fd
+    this.#owned = options.owned
+  }
+
+  override _write(chunk: Buffer, _encoding: string, done: (error?: Error | null) => void): void {
+    NFS.write(this.#fd, chunk, 0, chunk.length, null, (error, written) => {
+      // Somebody may have made the descriptor non-blocking; its reader will come round.
+      if (error?.code === "EAGAIN") setTimeout(() => this._write(chunk, _encoding, done), 5)
+      else if (error) done(error)
+      else if (written < chunk.length) this._write(chunk.subarray(written), _encoding, done)
+      else done()
+    })
+  }
+
+  override _destroy(error: Error | null, done: (error?: Error | null) => void): void {
+    if (this.#owned) NFS.close(this.#fd, () => done(error))
+    else done(error)
+  }
+}
+
+/** @internal */
+export interface OutputRoute {
+  /** The file that keeps a copy. */
+  readonly keep: string
+  /** The descriptor of ours that the output also goes to. */
+  readonly pass: 1 | 2 | undefined
+}
+
+/** @internal */
+export interface SpawnOptions {
+  readonly argv: readonly [string, ...ReadonlyArray<string>]
+  readonly cwd: string
+  readonly env: Readonly<Record<string, string | undefined>>
+  /** Handed on as the child's descriptor 3. */
+  readonly leaseFd: number | undefined
+  /** `terminal`: the child has this process's terminal and group; else it leads a session of its own. */
+  readonly output: "terminal" | { readonly stdout: OutputRoute; readonly stderr: OutputRoute }
+  /** A copy could not be written on; the child goes on, and its output passes on. */
+  readonly onLoss: (errno: Errno) => void
+}
+
+/** @internal */
+export interface Ended {
+  readonly code: number | undefined
+  readonly signal: NodeJS.Signals | undefined
+}
+
+/** @internal */
+export interface Child {
+  readonly pid: number
+  /** Ends when the child has ended and everything it had written by then has been copied. */
+  readonly ended: Effect.Effect<Ended>
+  /** To the child and, unless it shares ours, to its whole group. */
+  readonly signal: (signal: NodeJS.Signals) => void
+}
+
+interface Copying {
+  readonly flushed: () => Promise<void>
+}
+
+const copy = (source: Readable, route: OutputRoute, onLoss: (errno: Errno) => void): Copying => {
+  let bytes = 0
+  source.on("data", (chunk: Buffer) => void (bytes += chunk.length))
+  const sinks: Array<Writable> = []
+  const add = (sink: Writable, onError: (error: Error) => void) => {
+    sink.on("error", onError)
+    source.pipe(sink, { end: false })
+    sinks.push(sink)
+  }
+  try {
+    const fd = NFS.openSync(route.keep, NFS.constants.O_WRONLY | NFS.constants.O_CREAT | NFS.constants.O_APPEND, 0o600)
+    add(new Descriptor(fd, { owned: true }), (error) => onLoss(fromUnknown("write", route.keep, error)))
+  } catch (error) {
+    onLoss(fromUnknown("open", route.keep, error))
+  }
+  if (route.pass !== undefined) {
+    // Nobody reads it any more: the child is to learn of it as it would have without us, by its next write.
+    add(new Descriptor(route.pass, { owned: false }), () => source.destroy())
+  }
+  if (sinks.length === 0) source.resume()
+
+  /**
+   * A background process may keep the pipe open long after the child has gone, so its end is not waited for. One turn
+   * of the event loop in which the pipe was read and gave nothing shows that it is empty.
+   */
+  const drained = async () => {
+    for (let quiet = 0; quiet < 2 && !source.destroyed && !source.readableEnded;) {
+      const before = bytes
+      await new Promise((resolve) => setImmediate(resolve))
+      quiet = bytes === before && source.readableFlowing === true && source.readableLength === 0 ? quiet + 1 : 0
+    }
+  }
+  return {
+    flushed: async () => {
+      await drained()
+      source.destroy()
+      await Promise.all(sinks.map((sink) =>
+        new Promise<void>((resolve) => {
+          if (sink.destroyed) return resolve()
+          sink.once("close", () => resolve())
+          sink.end()
+        })
+      ))
+    }
+  }
+}
+
+const send = (pid: number, signal: NodeJS.Signals) => {
+  try {
+    process.kill(pid, signal)
+  } catch {
+    // It has gone already, which is what the signal was for.
+  }
+}
+
+/**
+ * Starts a child. Fails with the errno of the system when it cannot be started. Nothing ends a child but itself and
+ * its signals.
+ *
+ * @internal
+ */
+export const spawn = (options: SpawnOptions): Effect.Effect<Child, Errno> =>
+  Effect.callback<Child, Errno>((resume) => {
+    const [command, ...args] = options.argv
+    const terminal = options.output === "terminal"
+    const child = NodeChildProcess.spawn(command, args, {
+      cwd: options.cwd,
+      env: options.env,
+      detached: !terminal,
+      stdio: [
+        "inherit",
+        terminal ? "inherit" : "pipe",
+        terminal ? "inherit" : "pipe",
+        ...(options.leaseFd === undefined ? [] : [options.leaseFd])
+      ]
+    })
+    const ended = new Promise<Ended>((resolve) =>
+      child.once("exit", (code, signal) => resolve({ code: code ?? undefined, signal: signal ?? undefined }))
+    )
+    child.once("error", (cause) => resume(Effect.fail(fromUnknown("spawn", command, cause))))
+    child.once("spawn", () => {
+      const pid = child.pid!
+      const copying = options.output === "terminal" ? [] : [
+        copy(child.stdout!, options.output.stdout, options.onLoss),
+        copy(child.stderr!, options.output.stderr, options.onLoss)
+      ]
+      resume(Effect.succeed({
+        pid,
+        ended: Effect.promise(async () => {
+          const outcome = await ended
+          await Promise.all(copying.map((each) => each.flushed()))
+          return outcome
+        }),
+        signal: (signal) => send(terminal ? pid : -pid, signal)
+      }))
+    })
+  })
