@@ -10,6 +10,7 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
+import * as Random from "effect/Random"
 import * as Result from "effect/Result"
 import type * as Scope from "effect/Scope"
 import * as Holder from "./Holder.ts"
@@ -120,8 +121,14 @@ const hold: Lease["Service"]["hold"] = Effect.fnUntraced(function*(target, optio
 
 // == claiming
 
-/** Milliseconds between looks. A looker has the claim for a moment, so one refusal may be no more than that. */
-const pausesBetweenLooks = [1, 2, 4, 8, 16]
+/**
+ * How often a refusal is looked at again. Other lookers are in the way for less than a millisecond, by a shared lock
+ * that looks like a lease or, longer and more often, by an exclusive one.
+ */
+const looksAgain = { holder: 5, claimant: 40 }
+
+/** Milliseconds between looks, at random, so that lookers who met once do not meet again. */
+const pause = Effect.flatMap(Random.nextBetween(0.5, 5), (millis) => Effect.sleep(millis))
 
 /** Pids are used again, so one may speak for keeping a bundle and never against it. */
 const isSurelyHeld = Effect.fnUntraced(function*(traces: ReadonlyArray<Holder.HolderTrace>) {
@@ -137,9 +144,9 @@ const examine = Effect.fnUntraced(function*(target: Target): Effect.fn.Return<Li
   const kernel = yield* Kernel
   let { evidence: lock } = yield* take(target.dir, "exclusive")
   let holders = yield* Holder.list(target.dir)
-  for (const pause of pausesBetweenLooks) {
-    if (lock._tag !== "Refused" || (yield* isSurelyHeld(holders))) break
-    yield* Effect.sleep(pause)
+  for (let looks = 0; lock._tag === "Refused" && looks < looksAgain[lock.by]; looks++) {
+    if (lock.by === "holder" && (yield* isSurelyHeld(holders))) break
+    yield* pause
     lock = (yield* take(target.dir, "exclusive")).evidence
     holders = yield* Holder.list(target.dir)
   }

@@ -74,7 +74,8 @@ export const Liveness = Data.taggedEnum<Liveness>()
 export type LockEvidence = Data.TaggedEnum<{
   /** We have it; `inode` is the locked file, which is still the one at the path. */
   Taken: { readonly inode: bigint }
-  Refused: {}
+  /** By somebody's lease; or by another exclusive lock, which says that nobody holds a lease at this moment. */
+  Refused: { readonly by: "holder" | "claimant" }
   Absent: {}
   NotAFile: { readonly kind: string }
   NotOurs: {}

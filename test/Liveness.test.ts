@@ -55,9 +55,12 @@ const terminal = Result.succeed(record("ok"))
 
 describe("the liveness table", () => {
   const rows: ReadonlyArray<readonly [string, Partial<Evidence>, string]> = [
-    ["record terminal, lease held", { lock: LockEvidence.Refused(), record: terminal }, "Live"],
-    ["record running, lease held", { lock: LockEvidence.Refused(), record: running }, "Live"],
-    ["record unreadable, lease held", { lock: LockEvidence.Refused(), record: unusable({ _tag: "Missing" }) }, "Live"],
+    ["record terminal, lease held", { lock: LockEvidence.Refused({ by: "holder" }), record: terminal }, "Live"],
+    ["record running, lease held", { lock: LockEvidence.Refused({ by: "holder" }), record: running }, "Live"],
+    ["record unreadable, lease held", {
+      lock: LockEvidence.Refused({ by: "holder" }),
+      record: unusable({ _tag: "Missing" })
+    }, "Live"],
     ["record running, lease free, holder of this kernel", { record: running, holders: [named()] }, "Dead"],
     ["record running, lease free, no holder", { record: running }, "Dead"],
     ["record terminal, lease free", { record: terminal }, "Dead"],
@@ -116,7 +119,7 @@ describe("the liveness table", () => {
 
   it("only a free lock or the older layout is ever Dead, whatever the rest says", () => {
     const locks = [
-      LockEvidence.Refused(),
+      LockEvidence.Refused({ by: "holder" }),
       LockEvidence.Absent(),
       LockEvidence.NotAFile({ kind: "directory" }),
       LockEvidence.NotOurs(),
@@ -137,7 +140,7 @@ describe("the liveness table", () => {
   })
 
   it("names the holders of a live run and the doubt about an unknown one", () => {
-    const live = decide(evidence({ lock: LockEvidence.Refused(), holders: [named({ pid: 4711 })] }))
+    const live = decide(evidence({ lock: LockEvidence.Refused({ by: "holder" }), holders: [named({ pid: 4711 })] }))
     assert.deepStrictEqual(live, Liveness.Live({ holders: [holder({ pid: 4711 })] }))
     const unknown = decide(evidence({ lock: LockEvidence.Unusable({ code: "EIO" }) }))
     assert.deepStrictEqual(unknown, Liveness.Unknown({ doubt: Doubt.LeaseUnusable({ code: "EIO" }) }))

@@ -50,15 +50,26 @@ const failureToOpen = ({ code }: Errno): LockEvidence => {
   return kind === undefined ? LockEvidence.Unusable({ code }) : LockEvidence.NotAFile({ kind })
 }
 
-const lock = Effect.fnUntraced(function*(fd: number, path: string, mode: Mode) {
-  const locks = yield* Locks
-  return yield* (mode === "shared" ? locks.tryShared(fd, path) : locks.tryExclusive(fd, path)).pipe(
+const bounded = (path: string, lock: Effect.Effect<boolean, Errno>) =>
+  lock.pipe(
     Effect.interruptible,
     Effect.timeoutOrElse({
       duration: lockTimeout,
       orElse: () => Effect.fail(new Errno({ code: "ETIMEDOUT", call: "lock", path, cause: new Error("no answer") }))
     })
   )
+
+type Grant = "granted" | "held" | "claimed"
+
+/**
+ * A refusal alone does not tell a lease from another looker. A shared lock does: it is refused only while somebody has
+ * the exclusive one, and then nobody holds a lease.
+ */
+const lock = Effect.fnUntraced(function*(fd: number, path: string, mode: Mode): Effect.fn.Return<Grant, Errno> {
+  const { tryExclusive, tryShared } = yield* Locks
+  if (mode === "exclusive" && (yield* bounded(path, tryExclusive(fd, path)))) return "granted"
+  if (!(yield* bounded(path, tryShared(fd, path)))) return "claimed"
+  return mode === "shared" || (yield* bounded(path, tryExclusive(fd, path))) ? "granted" : "held"
 })
 
 const examine = Effect.fnUntraced(function*(fd: number, path: string, mode: Mode): Effect.fn.Return<Attempt, Errno> {
@@ -67,7 +78,8 @@ const examine = Effect.fnUntraced(function*(fd: number, path: string, mode: Mode
   const info = yield* files.fstat(fd, path)
   if (info.kind !== "file") return without(LockEvidence.NotAFile({ kind: info.kind }))
   if (info.uid !== kernel.uid) return without(LockEvidence.NotOurs())
-  if (!(yield* lock(fd, path, mode))) return without(LockEvidence.Refused())
+  const grant = yield* lock(fd, path, mode)
+  if (grant !== "granted") return without(LockEvidence.Refused({ by: grant === "held" ? "holder" : "claimant" }))
   // The file may have been replaced between the opening and the locking: then this lock keeps nobody out.
   const there = yield* Effect.result(files.lstat(path))
   if (Result.isFailure(there) || !sameFile(there.success, info)) return without(LockEvidence.Replaced())

@@ -1,0 +1,143 @@
+/** Real processes for tests: synchronised by lines they print and files they wait for, never by time. */
+import * as Deferred from "effect/Deferred"
+import * as Effect from "effect/Effect"
+import type * as Scope from "effect/Scope"
+import * as NodeChildProcess from "node:child_process"
+import * as NFS from "node:fs"
+import * as NodePath from "node:path"
+
+export const repository = NodePath.resolve(import.meta.dirname, "../..")
+
+export const command = NodePath.join(repository, "dist/leasehold.js")
+
+export interface Exit {
+  readonly code: number | null
+  readonly signal: NodeJS.Signals | null
+  readonly stdout: string
+  readonly stderr: string
+}
+
+export interface Worker {
+  readonly pid: number
+  /** Waits until a line that begins so has been printed, and gives the rest of it. */
+  readonly line: (beginning: string) => Effect.Effect<string>
+  readonly exit: Effect.Effect<Exit>
+  readonly kill: (signal: NodeJS.Signals) => Effect.Effect<void>
+}
+
+export interface WorkerOptions {
+  readonly cwd?: string
+  readonly env?: Readonly<Record<string, string | undefined>>
+  readonly input?: string
+}
+
+/** The run that these tests may themselves be in is not theirs. */
+const { LEASEHOLD_ROOT: _1, LEASEHOLD_RUN_DIR: _2, LEASEHOLD_RUN_ID: _3, ...environment } = process.env
+
+/** Starts a program; it is killed with the scope if it is still there. */
+export const start = (
+  argv: readonly [string, ...ReadonlyArray<string>],
+  options: WorkerOptions = {}
+): Effect.Effect<Worker, never, Scope.Scope> =>
+  Effect.acquireRelease(
+    Effect.sync(() => {
+      const [file, ...args] = argv
+      const child = NodeChildProcess.spawn(file, args, {
+        cwd: options.cwd,
+        env: { ...environment, ...options.env },
+        stdio: [options.input === undefined ? "ignore" : "pipe", "pipe", "pipe"]
+      })
+      child.stdin?.end(options.input)
+      const exit = Deferred.makeUnsafe<Exit>()
+      const waiting: Array<{ readonly beginning: string; readonly found: Deferred.Deferred<string> }> = []
+      let stdout = ""
+      let stderr = ""
+      const look = () => {
+        for (const { beginning, found } of waiting) {
+          const at = `\n${stdout}`.indexOf(`\n${beginning}`)
+          const end = at === -1 ? -1 : stdout.indexOf("\n", at)
+          if (end !== -1) Deferred.doneUnsafe(found, Effect.succeed(stdout.slice(at + beginning.length, end)))
+        }
+      }
+      child.stdout!.on("data", (chunk) => {
+        stdout += String(chunk)
+        look()
+      })
+      child.stderr!.on("data", (chunk) => void (stderr += String(chunk)))
+      child.on("error", (cause) => Deferred.doneUnsafe(exit, Effect.die(cause)))
+      child.on("close", (code, signal) => {
+        Deferred.doneUnsafe(exit, Effect.succeed({ code, signal, stdout, stderr }))
+        const ended = new Error(`ended (${code ?? signal}) before the line came\n${stdout}\n${stderr}`)
+        for (const { found } of waiting) Deferred.doneUnsafe(found, Effect.die(ended))
+      })
+      const worker: Worker = {
+        pid: child.pid ?? 0,
+        exit: Deferred.await(exit),
+        line: (beginning) => {
+          const found = Deferred.makeUnsafe<string>()
+          waiting.push({ beginning, found })
+          look()
+          return Deferred.await(found)
+        },
+        kill: (signal) => Effect.sync(() => void child.kill(signal))
+      }
+      return { worker, child }
+    }),
+    ({ child }) =>
+      Effect.sync(() => {
+        if (child.exitCode === null && child.signalCode === null) child.kill("SIGKILL")
+      })
+  ).pipe(Effect.map(({ worker }) => worker))
+
+/** Starts the command as users have it. */
+export const leasehold = (
+  root: string,
+  args: ReadonlyArray<string>,
+  options?: WorkerOptions
+): Effect.Effect<Worker, never, Scope.Scope> => {
+  const end = args.indexOf("--")
+  const split = end === -1 ? args.length : end
+  return start([
+    process.execPath,
+    command,
+    ...args.slice(0, split),
+    "--root",
+    root,
+    "--allow-temp",
+    ...args.slice(split)
+  ], options)
+}
+
+/** Runs the command to its end. */
+export const run = (root: string, args: ReadonlyArray<string>, options?: WorkerOptions): Effect.Effect<Exit> =>
+  Effect.scoped(Effect.flatMap(leasehold(root, args, options), (worker) => worker.exit))
+
+/** A program of the folder `fixtures`, with the root and more words as arguments. */
+export const fixture = (
+  name: string,
+  args: ReadonlyArray<string>,
+  options?: WorkerOptions
+): Effect.Effect<Worker, never, Scope.Scope> =>
+  start([process.execPath, NodePath.join(repository, "test/processes/fixtures", name), ...args], options)
+
+/** A directory that goes with the scope. */
+export const directory: Effect.Effect<string, never, Scope.Scope> = Effect.acquireRelease(
+  Effect.sync(() => NFS.mkdtempSync("/tmp/leasehold-test-")),
+  (path) => Effect.sync(() => NFS.rmSync(path, { recursive: true, force: true }))
+)
+
+/** Something for a shell to wait at until the test lets it by: a FIFO, so that nobody has to look again and again. */
+export interface Gate {
+  /** The shell command that waits. */
+  readonly wait: string
+  readonly open: Effect.Effect<void>
+}
+
+export const gate = (path: string): Effect.Effect<Gate> =>
+  Effect.sync(() => {
+    NodeChildProcess.execFileSync("mkfifo", [path])
+    return {
+      wait: `read _ < '${path}'`,
+      open: Effect.promise(() => NFS.promises.writeFile(path, "\n"))
+    }
+  })
