@@ -5,5 +5,13 @@ export default defineConfig({
   input: { leasehold: "src/cli/main.ts" },
   platform: "node",
   external: ["fs-native-extensions"],
-  output: { dir: "dist", format: "esm", minify: true, comments: false, banner: "#!/usr/bin/env node" }
+  output: {
+    dir: "dist",
+    format: "esm",
+    cleanDir: true,
+    minify: true,
+    comments: false,
+    codeSplitting: false,
+    banner: "#!/usr/bin/env node"
+  }
 })

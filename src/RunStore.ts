@@ -169,12 +169,17 @@ const make = Effect.fnUntraced(function*(options: Options) {
       )
     )
 
-  const get = Effect.fnUntraced(function*(id: RunId.RunId) {
+  /** What lies where the bundle of an id should be; a link on the way there is as bad as one in its place. */
+  const kindAt = Effect.fnUntraced(function*(id: RunId.RunId) {
     const files = yield* Files
     const day = yield* Effect.result(files.lstat(`${runs}/${RunId.day(id)}`))
     const there = yield* Effect.result(files.lstat(dir(id)))
     if (Result.isFailure(there) || Result.isFailure(day)) return yield* fail(StoreReason.NoSuchRun({ name: id }))
-    return yield* read(id, day.success.kind === "directory" ? there.success.kind : day.success.kind)
+    return day.success.kind === "directory" ? there.success.kind : day.success.kind
+  })
+
+  const get = Effect.fnUntraced(function*(id: RunId.RunId) {
+    return yield* read(id, yield* kindAt(id))
   })
 
   const firstOf = (entries: Stream.Stream<Entry, StoreError>, name: string) =>
@@ -216,7 +221,8 @@ const make = Effect.fnUntraced(function*(options: Options) {
   // == writing
 
   const update: RunStore["Service"]["update"] = Effect.fnUntraced(function*(id, change, updateOptions) {
-    yield* get(id)
+    const kind = yield* kindAt(id)
+    if (kind !== "directory") return yield* fail(StoreReason.UnusableRecord({ id, error: notABundle(kind) }))
     return yield* RecordFile.update(dir(id), change, updateOptions).pipe(
       Effect.mapError((cause) =>
         new StoreError({

@@ -103,7 +103,7 @@ export const ls = Command.make("ls", { limit, name, status, tag: tagFlag, since,
     const views = yield* store.list.pipe(
       Stream.takeWhile((entry) => Option.isNone(oldest) || started(entry) >= oldest.value),
       Stream.filter((entry) => (Option.isNone(newest) || started(entry) <= newest.value) && mayBe(wanted)(entry)),
-      Stream.mapEffect(look, { concurrency: 16, bufferSize: 1 }),
+      Stream.mapEffect(look, { concurrency: 16 }),
       Stream.filter((view) => wanted.statuses.length === 0 || wanted.statuses.includes(statusOf(view))),
       Stream.take(flags.limit === 0 ? Number.MAX_SAFE_INTEGER : flags.limit),
       Stream.runCollect
