@@ -139,7 +139,11 @@ const isSurelyHeld = Effect.fnUntraced(function*(traces: ReadonlyArray<Holder.Ho
 })
 
 /** Takes the exclusive lock if it is to be had, and draws the answer from all the evidence while it is held. */
-const examine = Effect.fnUntraced(function*(target: Target): Effect.fn.Return<Liveness, never, Scope.Scope> {
+const examine = Effect.fnUntraced(function*(target: Target): Effect.fn.Return<
+  { readonly answer: Liveness; readonly lock: LockEvidence },
+  never,
+  Scope.Scope
+> {
   const files = yield* Files
   const kernel = yield* Kernel
   let { evidence: lock } = yield* take(target.dir, "exclusive")
@@ -152,7 +156,7 @@ const examine = Effect.fnUntraced(function*(target: Target): Effect.fn.Return<Li
   }
   const isForeign = holders.some((trace) => trace._tag === "Named" && trace.holder.boot !== kernel.boot)
   const fileSystem = isForeign ? yield* Effect.option(files.fileSystemType(target.dir)) : Option.none()
-  return decide({
+  const answer = decide({
     lock,
     holders,
     record: yield* RecordFile.read(target.dir),
@@ -160,29 +164,45 @@ const examine = Effect.fnUntraced(function*(target: Target): Effect.fn.Return<Li
     machine: kernel.machine,
     localFileSystem: Option.isSome(fileSystem) && isLocalFileSystem(fileSystem.value)
   })
+  return { answer, lock }
 })
 
-const probe: Lease["Service"]["probe"] = (target) => Effect.scoped(examine(target))
+const probe: Lease["Service"]["probe"] = (target) => Effect.scoped(Effect.map(examine(target), ({ answer }) => answer))
+
+/** A bundle of the older layout, or half of one, gets a lease, so that this claim keeps others out as any claim does. */
+const makeLease = (target: Target) =>
+  orSystem(target)(Effect.catchIf(writeNew(pathOf(target.dir), ""), isThere, () => Effect.void))
+
+const isThere = (errno: Errno) => errno.code === "EEXIST"
+
+const refuseAnswer = Effect.fnUntraced(
+  function*(target: Target, answer: Exclude<Liveness, { readonly _tag: "Dead" }>) {
+    if (answer._tag === "Live") return yield* refuse(target, LeaseReason.Held({ holders: answer.holders }))
+    if (yield* isGone(target.dir)) return yield* refuse(target, LeaseReason.RunGone())
+    return yield* refuse(target, LeaseReason.Undecided({ doubt: answer.doubt }))
+  }
+)
 
 const claim: Lease["Service"]["claim"] = Effect.fnUntraced(function*(target, options) {
-  const answer = yield* examine(target)
-  switch (answer._tag) {
-    case "Live":
-      return yield* refuse(target, LeaseReason.Held({ holders: answer.holders }))
-    case "Unknown": {
-      const gone = yield* isGone(target.dir)
-      return yield* refuse(target, gone ? LeaseReason.RunGone() : LeaseReason.Undecided({ doubt: answer.doubt }))
-    }
-    case "Dead": {
-      if (answer.proof === "lease free") {
-        if (options?.announce === true) yield* announceClaim(target)
-        return { target, record: answer.record }
-      }
-      // A bundle of the older layout gets a lease, so that this claim keeps others out as any claim does.
-      yield* orSystem(target)(Effect.catchIf(writeNew(pathOf(target.dir), ""), isThere, () => Effect.void))
-      return yield* claim(target, options)
-    }
+  const { answer } = yield* examine(target)
+  if (answer._tag !== "Dead") return yield* refuseAnswer(target, answer)
+  if (answer.proof !== "lease free") {
+    yield* makeLease(target)
+    return yield* claim(target, options)
   }
+  if (options?.announce === true) yield* announceClaim(target)
+  return { target, record: answer.record }
+})
+
+const claimBare: Lease["Service"]["claimBare"] = Effect.fnUntraced(function*(target) {
+  const { answer, lock } = yield* examine(target)
+  const onlyRecord = answer._tag === "Unknown" && answer.doubt._tag === "RecordUnusable"
+  if (answer._tag !== "Dead" && !onlyRecord) return yield* refuseAnswer(target, answer)
+  if (lock._tag === "Absent") {
+    yield* makeLease(target)
+    return yield* claimBare(target)
+  }
+  return { target, record: yield* RecordFile.read(target.dir) }
 })
 
 const announceClaim = Effect.fnUntraced(function*(target: Target) {
@@ -191,12 +211,10 @@ const announceClaim = Effect.fnUntraced(function*(target: Target) {
   yield* announce(target, () => target.dir, "claim", ino)
 })
 
-const isThere = (errno: Errno) => errno.code === "EEXIST"
-
 /**
  * Leases by locks of this kernel.
  *
  * @category layers
  * @since 0.1.0
  */
-export const layer: Layer.Layer<Lease> = Layer.succeed(Lease, { create, hold, claim, probe })
+export const layer: Layer.Layer<Lease> = Layer.succeed(Lease, { create, hold, claim, claimBare, probe })

@@ -15,12 +15,13 @@ import * as Context from "effect/Context"
 import * as Data from "effect/Data"
 import type * as Duration from "effect/Duration"
 import type * as Effect from "effect/Effect"
+import type * as Result from "effect/Result"
 import type * as Scope from "effect/Scope"
 import { describe, type Holder, type Role } from "./Holder.ts"
 import type { Errno } from "./internal/Errno.ts"
 import { describeDoubt, type Doubt, type Liveness } from "./Liveness.ts"
 import type { RunId } from "./RunId.ts"
-import type { RunRecord } from "./RunRecord.ts"
+import type { RecordError, RunRecord } from "./RunRecord.ts"
 
 /**
  * A bundle that is to be held, claimed or looked at.
@@ -132,6 +133,18 @@ export interface Claim {
 }
 
 /**
+ * A claim on something whose record may be broken or was never finished. Only for explicit verbs, and for what has never
+ * been published.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface BareClaim {
+  readonly target: Target
+  readonly record: Result.Result<RunRecord, RecordError>
+}
+
+/**
  * How a lease is taken.
  *
  * @category options
@@ -168,6 +181,8 @@ export class Lease extends Context.Service<Lease, {
   readonly hold: (target: Target, options: HoldOptions) => Effect.Effect<Held, LeaseError, Scope.Scope>
   /** Claims a bundle, or says who holds it. Never waits for a holder. */
   readonly claim: (target: Target, options?: ClaimOptions) => Effect.Effect<Claim, LeaseError, Scope.Scope>
+  /** The same, where nothing but the record stands in the way of an answer. */
+  readonly claimBare: (target: Target) => Effect.Effect<BareClaim, LeaseError, Scope.Scope>
   /** Looks, and lets go again. What it finds may be otherwise a moment later: act on a claim, not on this. */
   readonly probe: (target: Target) => Effect.Effect<Liveness>
 }>()("leasehold/Lease") {}

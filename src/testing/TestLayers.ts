@@ -165,6 +165,11 @@ export const layerLease: Layer.Layer<Lease | TestLease> = Layer.fresh(Layer.effe
       }),
       () => Effect.sync(() => change(target.id, (before) => ({ ...before, holders: before.holders - 1 })))
     )
+  const exclude = (target: Target) =>
+    Effect.acquireRelease(
+      Effect.sync(() => change(target.id, (before) => ({ ...before, claimed: true }))),
+      () => Effect.sync(() => change(target.id, (before) => ({ ...before, claimed: false })))
+    )
   const held = (target: Target): Held => ({
     protected: true,
     check: Effect.void,
@@ -200,14 +205,20 @@ export const layerLease: Layer.Layer<Lease | TestLease> = Layer.fresh(Layer.effe
     const answer = yield* probe(target)
     if (answer._tag === "Live") return yield* refuse(target, LeaseReason.Held({ holders: answer.holders }))
     if (answer._tag === "Unknown") return yield* refuse(target, LeaseReason.Undecided({ doubt: answer.doubt }))
-    yield* Effect.acquireRelease(
-      Effect.sync(() => change(target.id, (before) => ({ ...before, claimed: true }))),
-      () => Effect.sync(() => change(target.id, (before) => ({ ...before, claimed: false })))
-    )
+    yield* exclude(target)
     return { target, record: answer.record }
   })
+  const claimBare: Lease["Service"]["claimBare"] = Effect.fnUntraced(function*(target) {
+    const answer = yield* probe(target)
+    if (answer._tag === "Live") return yield* refuse(target, LeaseReason.Held({ holders: answer.holders }))
+    if (answer._tag === "Unknown" && answer.doubt._tag !== "RecordUnusable") {
+      return yield* refuse(target, LeaseReason.Undecided({ doubt: answer.doubt }))
+    }
+    yield* exclude(target)
+    return { target, record: yield* RecordFile.read(target.dir) }
+  })
 
-  return Context.make(Lease, Lease.of({ create, hold, claim, probe })).pipe(
+  return Context.make(Lease, Lease.of({ create, hold, claim, claimBare, probe })).pipe(
     Context.add(TestLease, TestLease.of({ tell: (state) => Effect.sync(() => void (told = state)) }))
   )
 })))
