@@ -1,7 +1,8 @@
 /** Bundles for tests of the policy: a builder, and one store that has some of everything. */
 import * as DateTime from "effect/DateTime"
 import * as Result from "effect/Result"
-import type { BundleFacts, Plan } from "../src/RetentionDecision.ts"
+import type { Plan } from "../src/RetentionDecision.ts"
+import type { BundleFacts } from "../src/RetentionFacts.ts"
 import * as RetentionPolicy from "../src/RetentionPolicy.ts"
 import * as RunId from "../src/RunId.ts"
 

@@ -3,6 +3,7 @@ import { assert, describe, it } from "@effect/vitest"
 import * as Fs from "node:fs"
 import { fileURLToPath } from "node:url"
 import * as RetentionDecision from "../src/RetentionDecision.ts"
+import type { BundleFacts } from "../src/RetentionFacts.ts"
 import type { PolicyInput } from "../src/RetentionPolicy.ts"
 import { reasonText } from "../src/RetentionReason.ts"
 import * as RetentionWords from "../src/RetentionWords.ts"
@@ -81,7 +82,7 @@ const table = (rows: ReadonlyArray<ReadonlyArray<string>>): ReadonlyArray<string
   return rows.map((row) => row.map((cell, at) => cell.padEnd(widths[at] ?? 0)).join("  ").trimEnd())
 }
 
-const ageOf = (facts: RetentionDecision.BundleFacts): string => {
+const ageOf = (facts: BundleFacts): string => {
   if (facts.endedAt === undefined) return "-"
   const millis = now - facts.endedAt
   return `${millis < 0 ? "-" : ""}${formatDuration(Math.abs(millis))}`

@@ -1,0 +1,358 @@
+/**
+ * What retention is to keep and to remove, as one value: the same from a policy file, from the environment, from flags
+ * and from code, with the same errors.
+ *
+ * *Limits* (`maxBundles`, `maxAge`, `maxBytes`, `minFree`, `all`) say when something must go; *keep rules* (`keepLast`,
+ * `keepHourly` to `keepYearly`, `keepWithin`, `keepTag`, `keepStatus`) say what is spared. With limits, unspared
+ * finished bundles go, oldest first, until the limits hold. With keep rules alone, every unspared finished bundle goes.
+ * Without either nothing goes.
+ *
+ * Zero is no value of any field: to one reader a count of zero means everything and to another nothing. Who wants every
+ * finished bundle gone writes `all: true`. Zero, negative and non-finite values, empty lists and fields that do not
+ * exist are refused, so that a misspelt limit is never silently no limit.
+ *
+ * @since 0.1.0
+ */
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Formatter from "effect/Formatter"
+import * as Option from "effect/Option"
+import * as Result from "effect/Result"
+import * as Schema from "effect/Schema"
+import * as SchemaIssue from "effect/SchemaIssue"
+import * as SchemaTransformation from "effect/SchemaTransformation"
+import type { Period } from "./RetentionReason.ts"
+import { BytesFromText, DurationFromText, maxDuration, parseBytes, parseDuration } from "./Units.ts"
+
+// == the fields
+
+const PositiveInt = Schema.Int.check(Schema.isGreaterThanOrEqualTo(1))
+
+const Count = Schema.Union([
+  PositiveInt,
+  Schema.String.check(Schema.isPattern(/^\s*\d+\s*$/)).pipe(
+    Schema.decodeTo(PositiveInt, SchemaTransformation.transform({ decode: Number, encode: String }))
+  )
+])
+
+const isLength = Schema.makeFilter((length: Duration.Duration) =>
+  Duration.isPositive(length) && Duration.isLessThanOrEqualTo(length, maxDuration)
+)
+
+const Length = Schema.Union([DurationFromText.check(isLength), Schema.Duration.check(isLength)])
+
+const Size = Schema.Union([PositiveInt, BytesFromText.check(Schema.isGreaterThanOrEqualTo(1))])
+
+/** A list, or its members in one text with commas between, as an environment variable has to give them. */
+const listOf = <S extends Schema.Codec<string, string>>(member: S) =>
+  Schema.Union([
+    Schema.NonEmptyArray(member),
+    Schema.String.pipe(
+      Schema.decodeTo(
+        Schema.NonEmptyArray(member),
+        SchemaTransformation.transform({
+          decode: (text): readonly [string, ...Array<string>] => {
+            const [first = "", ...rest] = text.split(",").map((part) => part.trim())
+            return [first, ...rest]
+          },
+          encode: (members) => members.join(",")
+        })
+      )
+    )
+  ])
+
+const GroupByValue = Schema.Union([Schema.Literal("name"), Schema.Struct({ tag: Schema.NonEmptyString })])
+
+const GroupByText = Schema.String.check(Schema.isPattern(/^(name|tag:[^]+)$/)).pipe(
+  Schema.decodeTo(
+    GroupByValue,
+    SchemaTransformation.transform({
+      decode: (text) => text === "name" ? "name" as const : { tag: text.slice("tag:".length) },
+      encode: (by) => by === "name" ? by : `tag:${by.tag}`
+    })
+  )
+)
+
+/**
+ * What makes a group: the name of the run, or the value of one of its tags. As text `name` and `tag:KEY`.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type GroupBy = typeof GroupByValue.Type
+
+const Flag = Schema.Union([
+  Schema.Boolean,
+  Schema.Literals(["true", "false"]).pipe(
+    Schema.decodeTo(
+      Schema.Boolean,
+      SchemaTransformation.transform({
+        decode: (text) => text === "true",
+        encode: (flag) => flag ? "true" as const : "false" as const
+      })
+    )
+  )
+])
+
+/** The fields, each with the forms it may be written in. By itself a struct would drop what it does not know. */
+const Fields = Schema.Struct({
+  maxBundles: Schema.optionalKey(Count),
+  maxAge: Schema.optionalKey(Length),
+  maxBytes: Schema.optionalKey(Size),
+  minFree: Schema.optionalKey(Size),
+  all: Schema.optionalKey(Flag),
+  keepLast: Schema.optionalKey(Count),
+  keepHourly: Schema.optionalKey(Count),
+  keepDaily: Schema.optionalKey(Count),
+  keepWeekly: Schema.optionalKey(Count),
+  keepMonthly: Schema.optionalKey(Count),
+  keepYearly: Schema.optionalKey(Count),
+  keepWithin: Schema.optionalKey(Length),
+  keepTag: Schema.optionalKey(listOf(Schema.String.check(Schema.isPattern(/^[^=]/)))),
+  keepStatus: Schema.optionalKey(listOf(Schema.Literals(["ok", "error", "interrupted", "crashed"]))),
+  groupBy: Schema.optionalKey(Schema.Union([GroupByText, GroupByValue]))
+}).pipe(Schema.brand("leasehold/RetentionPolicy"))
+
+/**
+ * The name of a field.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type Field = keyof typeof Fields.Encoded
+
+/**
+ * A checked policy. Durations and sizes are values here, whatever text they came from.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type RetentionPolicy = typeof Fields.Type
+
+/**
+ * What a policy may be written as in code or JSON, all fields optional: counts as numbers, lengths of time as
+ * `"14 days"` or a `Duration`, sizes as `"2 GiB"` or a number of bytes.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type PolicyInput = typeof Fields.Encoded
+
+// == errors
+
+const count = "write a whole number from 1, such as 10"
+const length = "write a length of time above zero, such as 14d"
+const size = "write a size above zero, such as 2GiB"
+const everything = "; to remove every finished bundle write all: true"
+
+const expected: { readonly [F in Field]: string } = {
+  maxBundles: count + everything,
+  maxAge: length + everything,
+  maxBytes: size + everything,
+  minFree: size,
+  all: "write true or false",
+  keepLast: count,
+  keepHourly: count,
+  keepDaily: count,
+  keepWeekly: count,
+  keepMonthly: count,
+  keepYearly: count,
+  keepWithin: length,
+  keepTag: "write one or more tags, each as key or key=value",
+  keepStatus: "write one or more of ok, error, interrupted and crashed",
+  groupBy: "write name or tag:KEY"
+}
+
+/**
+ * The names of the fields, limits first.
+ *
+ * @category constants
+ * @since 0.1.0
+ */
+export const fieldNames = Object.keys(expected) as ReadonlyArray<Field>
+
+const isField = (name: string): name is Field => Object.hasOwn(expected, name)
+
+/**
+ * A policy that was refused: the field, the value it had, and what to write. `field` is `policy` where the whole is no
+ * policy at all, and the name as it was written where there is no such field.
+ *
+ * @category errors
+ * @since 0.1.0
+ */
+export class PolicyError extends Schema.TaggedError<PolicyError>()("PolicyError", {
+  field: Schema.String,
+  value: Schema.String,
+  expected: Schema.String
+}) {
+  override get message(): string {
+    return this.field === "policy" || isField(this.field)
+      ? `retention: ${this.field} cannot be ${this.value}: ${this.expected}`
+      : `retention: there is no field ${this.field}: ${this.expected}`
+  }
+}
+
+const shorten = (text: string) => text.length > 60 ? `${text.slice(0, 57)}...` : text
+
+const show = (value: unknown): string => shorten(Formatter.format(value))
+
+/** A text that is no length or size at all has more to be said of it than what the field is for. */
+const adviceOn = (field: Field, value: unknown): string => {
+  if (typeof value !== "string") return expected[field]
+  const isLength = field === "maxAge" || field === "keepWithin"
+  const isSize = field === "maxBytes" || field === "minFree"
+  const fault = isLength ? Result.getFailure(parseDuration(value)) : Result.getFailure(parseBytes(value))
+  return (isLength || isSize) && Option.isSome(fault) ? fault.value.expected : expected[field]
+}
+
+const bad = (field: Field, value: unknown) =>
+  new PolicyError({ field, value: show(value), expected: adviceOn(field, value) })
+
+const noPolicy = (value: unknown, expected: string) =>
+  new PolicyError({ field: "policy", value: show(value), expected })
+
+const plain = (name: string) => name.toLowerCase().replaceAll(/[^a-z]/g, "")
+
+/** How many letters it takes to make one word of the other. */
+const distance = (one: string, other: string): number => {
+  let row = Array.from({ length: other.length + 1 }, (_, index) => index)
+  for (const [at, letter] of [...one].entries()) {
+    const next = [at + 1]
+    for (const [index, against] of [...other].entries()) {
+      const swap = (row[index] ?? 0) + (letter === against ? 0 : 1)
+      next.push(Math.min(swap, (row[index + 1] ?? 0) + 1, (next[index] ?? 0) + 1))
+    }
+    row = next
+  }
+  return row[other.length] ?? 0
+}
+
+const nearest = (name: string): string | undefined => {
+  const ranked = fieldNames.map((known) => ({ known, away: distance(plain(shorten(name)), plain(known)) }))
+  const best = ranked.sort((one, other) => one.away - other.away)[0]
+  return best !== undefined && best.away <= 3 && best.away * 2 < best.known.length ? best.known : undefined
+}
+
+const unknownField = (name: string, value: unknown) =>
+  new PolicyError({
+    field: shorten(name),
+    value: show(value),
+    expected: `write ${nearest(name) ?? `one of ${fieldNames.join(", ")}`}`
+  })
+
+// == reading and writing
+
+const decodeFields = Schema.decodeUnknownResult(Fields)
+
+/**
+ * Reads a policy from a value of any origin: a parsed file, flags, or code. A field that is `undefined` is not there. A
+ * policy that was read already is read as itself.
+ *
+ * @category decoding
+ * @since 0.1.0
+ */
+export const decode = (input: unknown): Result.Result<RetentionPolicy, PolicyError> => {
+  if (typeof input !== "object" || input === null || Array.isArray(input)) {
+    return Result.fail(noPolicy(input, "write an object such as {\"maxAge\": \"14d\"}"))
+  }
+  const given = new Map(Object.entries(input).filter(([, value]) => value !== undefined))
+  for (const [name, value] of given) if (!isField(name)) return Result.fail(unknownField(name, value))
+  return Result.mapError(decodeFields(Object.fromEntries(given)), (error) => {
+    const field = fieldNames.find((name) =>
+      given.has(name) && Result.isFailure(decodeFields({ [name]: given.get(name) }))
+    )
+    return field === undefined ? noPolicy(input, error.message) : bad(field, given.get(field))
+  })
+}
+
+/**
+ * A policy from code that knows what it writes. Throws a {@link PolicyError}.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const makeUnsafe = (input: PolicyInput): RetentionPolicy => Result.getOrThrow(decode(input))
+
+/**
+ * A policy as a schema, for a larger file that holds one or for flags. It refuses what {@link decode} refuses, in the
+ * same words, and writes lengths of time as text.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const RetentionPolicy = Schema.Unknown.pipe(
+  Schema.decodeTo(
+    Schema.toType(Fields),
+    SchemaTransformation.transformEffect({
+      decode: (input, options) =>
+        Effect.mapError(
+          Effect.fromResult(decode(input)),
+          (error) => new SchemaIssue.InvalidValue({ message: error.message }, input, options)
+        ),
+      encode: (policy) => Effect.succeed(encode(policy))
+    })
+  )
+)
+
+/**
+ * The policy as JSON, which {@link decode} reads back as the same value.
+ *
+ * @category encoding
+ * @since 0.1.0
+ */
+export const encode: (policy: RetentionPolicy) => PolicyInput = Schema.encodeSync(Fields)
+
+// == what a policy has
+
+/**
+ * The keep rules that count in spans of the calendar.
+ *
+ * @category constants
+ * @since 0.1.0
+ */
+export const periodFields = [
+  ["keepHourly", "hourly"],
+  ["keepDaily", "daily"],
+  ["keepWeekly", "weekly"],
+  ["keepMonthly", "monthly"],
+  ["keepYearly", "yearly"]
+] as const satisfies ReadonlyArray<readonly [Field, Period]>
+
+/**
+ * @category guards
+ * @since 0.1.0
+ */
+export const hasLimits = (policy: RetentionPolicy): boolean =>
+  policy.maxBundles !== undefined || policy.maxAge !== undefined || policy.maxBytes !== undefined ||
+  policy.minFree !== undefined || policy.all === true
+
+/**
+ * @category guards
+ * @since 0.1.0
+ */
+export const hasKeepRules = (policy: RetentionPolicy): boolean =>
+  policy.keepLast !== undefined || policy.keepWithin !== undefined || policy.keepTag !== undefined ||
+  policy.keepStatus !== undefined || periodFields.some(([field]) => policy[field] !== undefined)
+
+/**
+ * Whether the policy removes nothing, whatever is in the store.
+ *
+ * @category guards
+ * @since 0.1.0
+ */
+export const isEmpty = (policy: RetentionPolicy): boolean => !hasLimits(policy) && !hasKeepRules(policy)
+
+/**
+ * The policy of who states none: finished runs go when they ended more than 30 days ago or when the store holds more
+ * than 1,000 bundles, and the newest 10 stay whatever their age.
+ *
+ * People look at the runs of the last weeks, so age alone does the work in most stores, and a job that runs once a month
+ * keeps its last ten. The count is for what starts runs by the thousand: high enough that one batch does not push out
+ * its own results while somebody still collects them, and low enough that a crash loop cannot fill a disk with small
+ * bundles for a month. There is no limit in bytes: what is large on one machine is little on another, and a default
+ * that removed a big result because of its size would not be safe.
+ *
+ * @category constants
+ * @since 0.1.0
+ */
+export const standard: RetentionPolicy = makeUnsafe({ maxBundles: 1000, maxAge: "30 days", keepLast: 10 })

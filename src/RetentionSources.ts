@@ -1,0 +1,77 @@
+/**
+ * Where a policy is stated: in a file, in the environment, on a command line. Each gives what the same fields in code
+ * give, and is refused in the same words.
+ *
+ * @since 0.1.0
+ */
+import * as Result from "effect/Result"
+import { decode, encode, type Field, fieldNames, type PolicyError, type RetentionPolicy } from "./RetentionPolicy.ts"
+import { evenSize } from "./RetentionReason.ts"
+
+/**
+ * Reads the text of a policy file: one JSON object.
+ *
+ * @category decoding
+ * @since 0.1.0
+ */
+export const fromJson = (text: string): Result.Result<RetentionPolicy, PolicyError> =>
+  // A text that is no JSON is no object of fields either, which is what has to be said of it.
+  decode(Result.getOrElse(Result.try((): unknown => JSON.parse(text)), () => text))
+
+const variablePrefix = "LEASEHOLD_RETENTION_"
+
+const words = (field: Field) => field.replaceAll(/[A-Z]/g, (letter) => `_${letter}`)
+
+/**
+ * The environment variable of a field: `LEASEHOLD_RETENTION_MAX_AGE`.
+ *
+ * @category getters
+ * @since 0.1.0
+ */
+export const variableOf = (field: Field): string => variablePrefix + words(field).toUpperCase()
+
+/**
+ * The flag of a field on the command line: `--max-age`.
+ *
+ * @category getters
+ * @since 0.1.0
+ */
+export const flagOf = (field: Field): string => `--${words(field).replaceAll("_", "-").toLowerCase()}`
+
+/**
+ * Reads a policy from environment variables; lists have commas between. A variable with our prefix that names no field
+ * is refused as a misspelt field is, and so is an empty one. `undefined` when there is none, so that a default can
+ * stand.
+ *
+ * @category decoding
+ * @since 0.1.0
+ */
+export const fromEnv = (
+  env: { readonly [name: string]: string | undefined }
+): Result.Result<RetentionPolicy | undefined, PolicyError> => {
+  const given = Object.entries(env).flatMap(([name, value]) => {
+    if (!name.startsWith(variablePrefix) || value === undefined) return []
+    return [
+      [fieldNames.find((field) => variableOf(field) === name) ?? name.slice(variablePrefix.length), value] as const
+    ]
+  })
+  return given.length === 0 ? Result.succeed(undefined) : decode(Object.fromEntries(given))
+}
+
+/**
+ * The arguments of a command line that states the policy: `["--max-bundles", "200"]`. Not quoted for a shell.
+ *
+ * @category rendering
+ * @since 0.1.0
+ */
+export const toArgs = (policy: RetentionPolicy): ReadonlyArray<string> => {
+  const encoded = encode(policy)
+  return fieldNames.flatMap((field) => {
+    const value = encoded[field]
+    if (value === undefined || value === false) return []
+    if (value === true) return [flagOf(field)]
+    const isSize = field === "maxBytes" || field === "minFree"
+    return (Array.isArray(value) ? value : [value])
+      .flatMap((member) => [flagOf(field), isSize ? evenSize(Number(member)).join("") : String(member)])
+  })
+}
