@@ -147,11 +147,11 @@ const wantOlder = (items: ReadonlyArray<Item>, millis: number, now: number): voi
 /** Asks for the oldest while what is counted is more than `max`. */
 const wantBeyond = (
   items: ReadonlyArray<Item>,
-  max: number,
+  limit: { readonly max: number; readonly elsewhere: number },
   weigh: (item: Item) => number,
   reason: RemoveReason
 ): void => {
-  let over = -max
+  let over = limit.elsewhere - limit.max
   for (const item of items) if (!item.clockAhead && !goes(item)) over += weigh(item)
   for (const item of items) {
     if (!hasEnded(item) || goes(item)) continue
@@ -212,6 +212,21 @@ const settle = (item: Item, unwanted: KeepReason): Decision => {
 }
 
 /**
+ * What is known of the bundles that a decision is not asked for: all of them ended later than those it is asked for, or
+ * have not ended, and none of them would take a place of a keep rule. So the oldest bundles of a store can be decided on
+ * without reading of the others.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Elsewhere {
+  readonly bundles: number
+  readonly bytes: number
+}
+
+const nothing: Elsewhere = { bundles: 0, bytes: 0 }
+
+/**
  * Decides on every bundle. `now` is in milliseconds since 1970; `disk` is what the file system of the store says of
  * itself, and without it `minFree` asks for nothing.
  *
@@ -222,15 +237,19 @@ export const decide = (
   bundles: ReadonlyArray<BundleFacts>,
   policy: RetentionPolicy,
   now: number,
-  disk: { readonly freeBytes: number } | undefined
+  disk: { readonly freeBytes: number } | undefined,
+  elsewhere: Elsewhere = nothing
 ): Plan => {
   const items = bundles.map((facts) => itemOf(facts, now)).sort(oldestFirst)
   const { maxBytes, minFree } = policy
   for (const group of groupsOf(items, policy.groupBy)) {
     if (hasKeepRules(policy)) spare(group, policy, now)
-    wantInGroup(group, policy, now)
+    wantInGroup(group, policy, now, elsewhere.bundles)
   }
-  if (maxBytes !== undefined) wantBeyond(items, maxBytes, knownBytes, RemoveReason.BeyondBytes({ max: maxBytes }))
+  if (maxBytes !== undefined) {
+    const limit = { max: maxBytes, elsewhere: elsewhere.bytes }
+    wantBeyond(items, limit, knownBytes, RemoveReason.BeyondBytes({ max: maxBytes }))
+  }
   const forSpace = minFree === undefined || disk === undefined ? [] : wantSpace(items, minFree, disk.freeBytes)
   const forBytes = maxBytes === undefined ? [] : unmeasuredThatStay(items)
   const unwanted = isEmpty(policy) ? KeepReason.EmptyPolicy() : KeepReason.WithinLimits()
@@ -240,12 +259,13 @@ export const decide = (
   }
 }
 
-const wantInGroup = ({ items, label }: Group, policy: RetentionPolicy, now: number): void => {
+const wantInGroup = ({ items, label }: Group, policy: RetentionPolicy, now: number, elsewhere: number): void => {
   if (policy.all === true) wantAll(items, RemoveReason.Everything())
   if (!hasLimits(policy) && hasKeepRules(policy)) wantAll(items, RemoveReason.NotSpared())
   if (policy.maxAge !== undefined) wantOlder(items, Duration.toMillis(policy.maxAge), now)
   if (policy.maxBundles !== undefined) {
-    wantBeyond(items, policy.maxBundles, () => 1, RemoveReason.BeyondBundles({ max: policy.maxBundles, group: label }))
+    const limit = { max: policy.maxBundles, elsewhere }
+    wantBeyond(items, limit, () => 1, RemoveReason.BeyondBundles({ max: policy.maxBundles, group: label }))
   }
 }
 

@@ -30,6 +30,17 @@ const spans: { readonly [P in Period]: (millis: number) => number } = {
 }
 
 /**
+ * When the span of the calendar that an instant lies in begins, in milliseconds since 1970.
+ *
+ * @category getters
+ * @since 0.1.0
+ */
+export const startOfSpan = (period: Period, millis: number): number =>
+  DateTime.toEpochMillis(DateTime.startOf(DateTime.makeUnsafe(millis), units[period], { weekStartsOn: 1 }))
+
+const units = { hourly: "hour", daily: "day", weekly: "week", monthly: "month", yearly: "year" } as const
+
+/**
  * A finished bundle, as a rule sees it. One that is clock ahead is judged, and takes nobody's place.
  *
  * @category models

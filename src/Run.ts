@@ -26,8 +26,10 @@ import { variable } from "./internal/StoreRoot.ts"
 import type { Lease, LeaseError, Shared } from "./Lease.ts"
 import * as Outcome from "./Outcome.ts"
 import * as Redaction from "./Redaction.ts"
+import type { PolicyError } from "./RetentionPolicy.ts"
 import { isRunId, type RunId } from "./RunId.ts"
 import { type RunCommand, type RunRecord, type Tags, timestamp } from "./RunRecord.ts"
+import * as RunRetention from "./RunRetention.ts"
 import * as RunStore from "./RunStore.ts"
 import { StoreError, StoreReason } from "./StoreError.ts"
 import * as Telemetry from "./Telemetry.ts"
@@ -47,6 +49,8 @@ export interface Options {
   /** More secrets than the usual ones, to be redacted from the command and from messages. */
   readonly redact?: ReadonlyArray<RegExp> | undefined
   readonly telemetry?: Telemetry.Options | undefined
+  /** One bounded pass of retention beside the program; on, with the standard policy. */
+  readonly retention?: RunRetention.Options | undefined
   /** Go on, unprotected, where the file system has no locks. The record says so, and nothing will ever remove it. */
   readonly unprotected?: boolean | undefined
 }
@@ -130,6 +134,7 @@ const redactCommand = (command: RunCommand, redactor: Redaction.Redactor): RunCo
 const begin = Effect.fnUntraced(function*(options: Options) {
   const store = yield* RunStore.RunStore
   const redactor = options.redact === undefined ? Redaction.standard : Redaction.make({ patterns: options.redact })
+  const retention = yield* RunRetention.prepare(options.retention)
   const parent = yield* findParent(store.root)
   const bundle = yield* store.create({
     name: options.name,
@@ -199,6 +204,7 @@ const begin = Effect.fnUntraced(function*(options: Options) {
     check: bundle.lease.check,
     share: bundle.lease.share
   })
+  yield* retention.begin(id)
   const sinks = yield* Layer.build(Telemetry.layer(run, options.telemetry))
   const session: Session = {
     services: Context.add(sinks, Run, run),
@@ -238,8 +244,8 @@ export const scoped = (options: Options) =>
   program: Effect.Effect<A, E, R>
 ): Effect.Effect<
   A,
-  E | StoreError | LeaseError,
-  Exclude<Exclude<Exclude<R, Tracer.ParentSpan>, Scope.Scope>, Run> | RunStore.RunStore
+  E | StoreError | LeaseError | PolicyError,
+  Exclude<Exclude<Exclude<R, Tracer.ParentSpan>, Scope.Scope>, Run> | RunStore.RunStore | Lease
 > =>
   Effect.uninterruptibleMask((restore) =>
     Effect.gen(function*() {
@@ -274,7 +280,7 @@ export const scoped = (options: Options) =>
  */
 export const layerInStore = (
   options: Options
-): Layer.Layer<Run, StoreError | LeaseError, RunStore.RunStore> =>
+): Layer.Layer<Run, StoreError | LeaseError | PolicyError, RunStore.RunStore | Lease> =>
   Layer.fresh(Layer.effectContext(Effect.map(begin(options), (session) => session.services)))
 
 /**
@@ -291,7 +297,7 @@ export const layerInStore = (
  */
 export const layer = (
   options: Options & { readonly store?: RunStore.Options | undefined }
-): Layer.Layer<Run | RunStore.RunStore | Lease, StoreError | LeaseError> =>
+): Layer.Layer<Run | RunStore.RunStore | Lease, StoreError | LeaseError | PolicyError> =>
   Layer.fresh(layerInStore(options).pipe(Layer.provideMerge(RunStore.layer(options.store))))
 
 export { main } from "./RunMain.ts"

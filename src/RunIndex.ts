@@ -70,6 +70,17 @@ export interface Position {
 }
 
 /**
+ * Where a row stands in the order of ends: one that claims to end in the future stands where a pass first saw it ended.
+ *
+ * @category getters
+ * @since 0.1.0
+ */
+export const position = ({ endedAt, firstSeenEnded, id }: Row): Position => ({
+  endedAt: Math.min(endedAt, firstSeenEnded ?? endedAt),
+  id
+})
+
+/**
  * @category models
  * @since 0.1.0
  */
@@ -78,6 +89,7 @@ export interface Totals {
   /** Bundles that claim to end after `now`, which take nobody's place in a count. */
   readonly ahead: number
   readonly bytes: number
+  /** Bundles that have ended, or may have, and whose size nobody has measured. */
   readonly unmeasured: number
 }
 
@@ -123,6 +135,8 @@ export interface Session {
   readonly all: Answer<ReadonlyArray<Row>>
   readonly put: (row: Row) => Answer<void>
   readonly remove: (id: RunId) => Answer<void>
+  /** How many bundles are `unknown`. */
+  readonly unknowns: Answer<number>
   readonly count: (where: { readonly endedBefore: number }, atMost: number) => Answer<number>
   readonly note: (key: string) => Answer<string | undefined>
   readonly setNote: (key: string, value: string) => Answer<void>

@@ -57,6 +57,23 @@ const readDescriptor = Effect.fnUntraced(function*(fd: number, path: string, lim
   return decoder.decode(buffer.subarray(0, length))
 })
 
+/**
+ * The last bytes of a regular file, as text.
+ *
+ * @internal
+ */
+export const readTail = Effect.fnUntraced(function*(path: string, bytes: number) {
+  const files = yield* Files
+  const fd = yield* files.open(path, Flags.read)
+  return yield* Effect.gen(function*() {
+    const info = yield* files.fstat(fd, path)
+    if (info.kind !== "file") return yield* new NotRegular({ path, kind: info.kind })
+    const buffer = new Uint8Array(Math.min(bytes, info.size))
+    const count = yield* files.read(fd, buffer, path, info.size - buffer.length)
+    return decoder.decode(buffer.subarray(0, count))
+  }).pipe(Effect.ensuring(files.close(fd)))
+})
+
 const decoder = new TextDecoder()
 const encoder = new TextEncoder()
 

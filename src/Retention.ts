@@ -1,0 +1,204 @@
+/**
+ * Retention: one bounded pass over a store, which removes what the policy no longer wants and nobody holds.
+ *
+ * Guarantees. A bundle is removed only under its claim, after everything the decision rests on has been read again
+ * under it; it leaves the store by one rename, and is deleted afterwards. A live bundle, a pinned one and one of which
+ * nothing certain is known are kept, whatever the policy and its flags say. A pass looks at, removes and deletes no more
+ * than its budget and ends in time, at twenty bundles as at a million; what it leaves is its debt. A bundle that fails
+ * does not hold up those behind it, in this pass or the next.
+ *
+ * Limits. Two passes do not run at once; the second says so and does nothing. A limit in bytes counts the finished
+ * bundles: what a live one takes is not measured. Groups are compared with one another, so with `groupBy` the time to
+ * plan grows with the number of bundles.
+ *
+ * @since 0.1.0
+ */
+import * as Clock from "effect/Clock"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Queue from "effect/Queue"
+import * as Stream from "effect/Stream"
+import { Files } from "./internal/Files.ts"
+import { Lease } from "./Lease.ts"
+import * as Acting from "./retention/Acting.ts"
+import * as Discovery from "./retention/Discovery.ts"
+import * as Looking from "./retention/Looking.ts"
+import { type Ledger, makeLedger, type Pass } from "./retention/Pass.ts"
+import * as PassLock from "./retention/PassLock.ts"
+import * as Planning from "./retention/Planning.ts"
+import * as Sweeping from "./retention/Sweeping.ts"
+import * as RetentionPolicy from "./RetentionPolicy.ts"
+import { type Budget, countKinds, debtOf, defaultBudget, type PassEvent, type Report } from "./RetentionReport.ts"
+import * as RetentionWords from "./RetentionWords.ts"
+import { day as dayOf, type RunId } from "./RunId.ts"
+import { type IndexBroken, RunIndex, type Session } from "./RunIndex.ts"
+import { RunStore } from "./RunStore.ts"
+
+/**
+ * @category options
+ * @since 0.1.0
+ */
+export interface Options {
+  /** What to keep and what to remove; else {@link RetentionPolicy.standard}. */
+  readonly policy?: RetentionPolicy.RetentionPolicy | RetentionPolicy.PolicyInput | undefined
+  /** What differs from {@link defaultBudget}. */
+  readonly budget?: Partial<Budget> | undefined
+  /** Say what would go, and write nothing at all. */
+  readonly dryRun?: boolean | undefined
+  /** The run that this pass is a part of. It is never considered. */
+  readonly own?: RunId | undefined
+  /** Ends the pass at the next safe point, with a report of what it did so far. */
+  readonly stop?: Effect.Effect<void> | undefined
+  /** Hears what happens as it happens. The pass waits for it. */
+  readonly onEvent?: ((event: PassEvent) => Effect.Effect<void>) | undefined
+}
+
+/** The index may break under a pass, on a full disk for one; the bundles are there all the same. */
+const maxIndexes = 2
+
+const body = Effect.fnUntraced(function*(pass: Pass) {
+  const { ledger, session, store } = pass
+  yield* Sweeping.clearStaging(pass)
+  // Space that is on its way back must not make a limit on free space ask for more.
+  if (pass.policy.minFree !== undefined) yield* Sweeping.sweep(pass)
+  ledger.left.unlisted = yield* Discovery.discover(store.root, session, pass.until)
+  yield* Looking.settle(pass)
+  yield* Acting.act(pass, yield* Planning.plan(pass))
+  yield* forgetEmptyDays(pass)
+  ledger.left.unknown = yield* session.unknowns
+  yield* session.commit
+})
+
+/** Days that this pass has emptied. Whoever is about to publish a bundle in one makes it anew. */
+const forgetEmptyDays = Effect.fnUntraced(function*(pass: Pass) {
+  const files = yield* Files
+  if (pass.dryRun) return
+  for (const day of new Set(pass.ledger.removed.map(({ id }) => dayOf(id)))) {
+    if (yield* Effect.isSuccess(files.rmdir(`${pass.store.root}/runs/${day}`))) yield* pass.session.dropDay(day)
+  }
+})
+
+interface Frame {
+  readonly policy: RetentionPolicy.RetentionPolicy
+  readonly budget: Budget
+  readonly started: number
+  readonly until: number
+  readonly ledger: Ledger
+}
+
+const withIndex = (options: Options, frame: Frame) => {
+  const attempt = Effect.fnUntraced(function*(index: RunIndex["Service"]) {
+    const store = yield* RunStore
+    const lease = yield* Lease
+    const session: Session = yield* index.open({ dryRun: options.dryRun ?? false })
+    yield* body({
+      store,
+      lease,
+      session,
+      policy: frame.policy,
+      budget: frame.budget,
+      dryRun: options.dryRun ?? false,
+      now: frame.started,
+      until: frame.until,
+      own: options.own,
+      ledger: frame.ledger
+    })
+  }, Effect.scoped)
+  const from = (nth: number): Effect.Effect<void, IndexBroken, RunStore | Lease | RunIndex> =>
+    Effect.flatMap(
+      RunIndex,
+      (index) =>
+        Effect.catchTag(attempt(index), "IndexBroken", (broken) =>
+          nth < maxIndexes ? Effect.andThen(index.setAside, from(nth + 1)) : Effect.fail(broken))
+    )
+  // What could not be planned without an index is left to the next pass; what was done is in the ledger.
+  return Effect.catchTag(from(1), "IndexBroken", (broken) => Effect.logWarning(broken.message))
+}
+
+const reportOf = Effect.fnUntraced(function*(options: Options, frame: Frame, otherPass: boolean, stopped: boolean) {
+  const { budget, ledger, policy } = frame
+  const kept = countKinds(ledger.kept.values())
+  if (ledger.keptElsewhere > 0) kept["withinLimits"] = (kept["withinLimits"] ?? 0) + ledger.keptElsewhere
+  const report: Report = {
+    dryRun: options.dryRun ?? false,
+    policy: RetentionWords.describe(policy),
+    looked: ledger.looked,
+    removed: ledger.removed,
+    recovered: ledger.recovered,
+    kept,
+    failed: ledger.failed,
+    freedBytes: ledger.freedBytes,
+    debt: debtOf(ledger.left, policy, budget, 1),
+    otherPass,
+    stopped,
+    elapsedMs: (yield* Clock.currentTimeMillis) - frame.started
+  }
+  return report
+})
+
+/**
+ * Runs one pass. It fails only with a policy that cannot be: what goes wrong with a bundle is in the report.
+ *
+ * **Example** (Keep a week, and never more than 200)
+ *
+ * ```ts
+ * import * as Effect from "effect/Effect"
+ * import * as Layer from "effect/Layer"
+ * import * as Retention from "leasehold/Retention"
+ * import * as RunStore from "leasehold/RunStore"
+ * import * as SqliteIndex from "leasehold/SqliteIndex"
+ *
+ * const StoreLayer = SqliteIndex.layer.pipe(Layer.provideMerge(RunStore.layer()))
+ *
+ * Retention.run({ policy: { maxAge: "7 days", maxBundles: 200 } }).pipe(
+ *   Effect.tap((report) => Effect.log(`removed ${report.removed.length}`)),
+ *   Effect.provide(StoreLayer),
+ *   Effect.runPromise
+ * )
+ * ```
+ *
+ * @category running
+ * @since 0.1.0
+ */
+export const run = Effect.fn("Retention.run")(
+  function*(options: Options): Effect.fn.Return<
+    Report,
+    RetentionPolicy.PolicyError,
+    RunStore | Lease | RunIndex
+  > {
+    const policy = yield* Effect.fromResult(RetentionPolicy.decode(options.policy ?? RetentionPolicy.standard))
+    const budget = { ...defaultBudget, ...options.budget }
+    const started = yield* Clock.currentTimeMillis
+    const until = started + Duration.toMillis(budget.maxTime)
+    const ledger = makeLedger(options.onEvent ?? (() => Effect.void))
+    const frame: Frame = { policy, budget, started, until, ledger }
+    const store = yield* RunStore
+    return yield* Effect.scoped(Effect.gen(function*() {
+      const isFirst = yield* PassLock.take(store.root)
+      if (!isFirst && options.dryRun !== true) return yield* reportOf(options, frame, true, false)
+      const work = withIndex(options, frame).pipe(Effect.as(false))
+      const stop = options.stop === undefined ? Effect.never : Effect.as(options.stop, true)
+      const stopped = yield* Effect.raceFirst(work, stop)
+      return yield* reportOf(options, frame, false, stopped)
+    }))
+  }
+)
+
+/**
+ * Runs one pass and gives what happens in it as it happens; the report comes last.
+ *
+ * @category running
+ * @since 0.1.0
+ */
+export const stream = (
+  options: Options
+): Stream.Stream<PassEvent | Report, RetentionPolicy.PolicyError, RunStore | Lease | RunIndex> =>
+  Stream.callback((queue) =>
+    run({ ...options, onEvent: (event) => Effect.asVoid(Queue.offer(queue, event)) }).pipe(
+      Effect.tap((report) => Queue.offer(queue, report)),
+      Effect.matchCauseEffect({
+        onFailure: (cause) => Queue.failCause(queue, cause),
+        onSuccess: () => Queue.end(queue)
+      })
+    )
+  )

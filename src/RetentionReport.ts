@@ -1,0 +1,161 @@
+/**
+ * What a pass may do, what it tells as it goes, and what it says at the end.
+ *
+ * @since 0.1.0
+ */
+import * as Data from "effect/Data"
+import type * as Duration from "effect/Duration"
+import type { RetentionPolicy } from "./RetentionPolicy.ts"
+import { type KeepReason, reasonKind, type RemoveReason } from "./RetentionReason.ts"
+import { toArgs } from "./RetentionSources.ts"
+import type { RunId } from "./RunId.ts"
+
+/**
+ * How much one pass may do. It stops at the first bound it meets, and the next pass goes on from there.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Budget {
+  /** Bundles whose record or lease is looked at. */
+  readonly maxLooked: number
+  /** Bundles that are removed from the store. */
+  readonly maxRemoved: number
+  /** Names that are deleted in the trash, and looked at to measure bundles. */
+  readonly maxUnlinked: number
+  readonly maxTime: Duration.Input
+}
+
+/**
+ * What a pass beside a program may do, so that the program hardly notices.
+ *
+ * @category constants
+ * @since 0.1.0
+ */
+export const defaultBudget: Budget = { maxLooked: 512, maxRemoved: 256, maxUnlinked: 20_000, maxTime: "2 seconds" }
+
+/**
+ * @category models
+ * @since 0.1.0
+ */
+export type PassEvent = Data.TaggedEnum<{
+  Removed: { readonly id: RunId; readonly reason: RemoveReason; readonly bytes: number | undefined }
+  Recovered: { readonly id: RunId }
+  /** A limit asked for it and it was kept. */
+  Kept: { readonly id: RunId; readonly reason: KeepReason; readonly clockAhead: boolean }
+  Failed: { readonly id: string; readonly reason: string }
+  /** Progress of the deletion in the trash. */
+  Swept: { readonly unlinked: number; readonly freedBytes: number; readonly left: number }
+}>
+
+/**
+ * @category constructors
+ * @since 0.1.0
+ */
+export const PassEvent = Data.taggedEnum<PassEvent>()
+
+/**
+ * What a pass left above the policy, by reason, and the command that would pay it. `passes` is how many more of the same
+ * budget it should take, where more passes can help.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Debt {
+  readonly bundles: number
+  readonly bytes: number
+  readonly reasons: Readonly<Record<string, number>>
+  readonly passes: number
+  readonly pay: string
+}
+
+/**
+ * @category models
+ * @since 0.1.0
+ */
+export interface Report {
+  readonly dryRun: boolean
+  /** The policy in words. */
+  readonly policy: string
+  readonly looked: number
+  readonly removed: ReadonlyArray<{ readonly id: RunId; readonly reason: string; readonly bytes: number | null }>
+  readonly recovered: ReadonlyArray<{ readonly id: RunId }>
+  readonly kept: Readonly<Record<string, number>>
+  readonly failed: ReadonlyArray<{ readonly id: string; readonly reason: string }>
+  readonly freedBytes: number
+  readonly debt: Debt | null
+  /** Another pass was at work, and this one did nothing. */
+  readonly otherPass: boolean
+  /** The pass was told to stop before it was done. */
+  readonly stopped: boolean
+  readonly elapsedMs: number
+}
+
+/**
+ * What is left over, by reason: a pass adds to it as it goes.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Leftovers {
+  /** Bundles that a limit asks for and the budget did not reach. */
+  readonly overBudget: number
+  readonly overBudgetBytes: number
+  /** Bundles that nobody can tell anything of, and that only an explicit verb removes. */
+  readonly unknown: number
+  readonly failed: number
+  readonly inTrash: number
+  /** Bundles whose size a limit needs and nobody has measured yet. */
+  readonly unmeasured: number
+  /** Days whose bundles have not been listed yet. */
+  readonly unlisted: number
+}
+
+const quoted = (word: string) => /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`
+
+const command = (policy: RetentionPolicy, ...more: ReadonlyArray<string>) =>
+  ["leasehold", "prune", ...toArgs(policy).map(quoted), ...more].join(" ")
+
+/**
+ * The debt that leftovers make, or `null` when there are none.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const debtOf = (left: Leftovers, policy: RetentionPolicy, budget: Budget, sweeps: number): Debt | null => {
+  const all: ReadonlyArray<readonly [string, number]> = [
+    ["budget", left.overBudget],
+    ["unknown", left.unknown],
+    ["failed", left.failed],
+    ["inTrash", left.inTrash],
+    ["unmeasured", left.unmeasured],
+    ["unlistedDays", left.unlisted]
+  ]
+  const reasons = Object.fromEntries(all.filter(([, count]) => count > 0))
+  if (Object.keys(reasons).length === 0) return null
+  const removals = Math.ceil(left.overBudget / Math.max(1, Math.min(budget.maxRemoved, budget.maxLooked)))
+  const measurements = Math.ceil(left.unmeasured / Math.max(1, budget.maxLooked))
+  const passes = Math.max(removals, measurements, left.unlisted > 0 ? 1 : 0, left.inTrash > 0 ? sweeps : 0)
+  return {
+    bundles: left.overBudget + left.unknown + left.failed + left.inTrash,
+    bytes: left.overBudgetBytes,
+    reasons,
+    passes,
+    pay: passes > 0 || left.failed > 0 ? command(policy, "--all-the-way") : "leasehold verify --remove-unreadable"
+  }
+}
+
+/**
+ * Counts by the kind of reason: `pinned`, `live`, `keepLast`.
+ *
+ * @category formatting
+ * @since 0.1.0
+ */
+export const countKinds = (reasons: Iterable<KeepReason>): Record<string, number> => {
+  const counts: Record<string, number> = {}
+  for (const reason of reasons) {
+    const kind = reasonKind(reason)
+    counts[kind] = (counts[kind] ?? 0) + 1
+  }
+  return counts
+}

@@ -1,0 +1,81 @@
+/** Looking at bundles that nobody has read yet, or that were not finished when they were read last. */
+import * as Effect from "effect/Effect"
+import * as Result from "effect/Result"
+import { describeDoubt } from "../Liveness.ts"
+import * as Recovery from "../Recovery.ts"
+import type { Row } from "../RunIndex.ts"
+import { isTerminal, type RunRecord } from "../RunRecord.ts"
+import type { Entry } from "../RunStore.ts"
+import { type Pass, rowOf, tellFailure, tellRecovery } from "./Pass.ts"
+
+/** @internal */
+export const unknownRow = (row: Row, problem: string, now: number): Row => ({
+  ...row,
+  state: "unknown",
+  status: "unknown",
+  problem,
+  lookedAt: now
+})
+
+/** A claim is the proof that its owner is dead; whoever slipped in since the look keeps it. */
+const recover = Effect.fnUntraced(function*(pass: Pass, entry: Entry, record: RunRecord, row: Row) {
+  if (pass.dryRun) {
+    yield* tellRecovery(pass, entry.id)
+    return rowOf({ ...record, status: "crashed" }, row, "finished", pass.now)
+  }
+  const recovered = yield* Effect.scoped(Effect.flatMap(pass.lease.claim(entry), Recovery.recover)).pipe(Effect.result)
+  if (Result.isFailure(recovered)) {
+    const error = recovered.failure
+    if (error._tag === "StoreError") yield* tellFailure(pass, entry.id, error.message)
+    return error._tag === "LeaseError" && error.reason._tag === "Held"
+      ? rowOf(record, row, "running", pass.now)
+      : unknownRow(row, error.message, pass.now)
+  }
+  yield* tellRecovery(pass, entry.id)
+  return rowOf(recovered.success, row, "finished", pass.now)
+})
+
+const read = Effect.fnUntraced(function*(pass: Pass, entry: Entry, row: Row) {
+  if (Result.isFailure(entry.record)) return unknownRow(row, entry.record.failure.message, pass.now)
+  const record = entry.record.success
+  if (isTerminal(record)) return rowOf(record, row, "finished", pass.now)
+  const liveness = yield* pass.store.liveness(entry)
+  switch (liveness._tag) {
+    case "Live":
+      return rowOf(record, row, "running", pass.now)
+    case "Unknown":
+      return unknownRow(rowOf(record, row, "unknown", pass.now), describeDoubt(liveness.doubt), pass.now)
+    case "Dead":
+      return yield* recover(pass, entry, record, row)
+  }
+})
+
+/**
+ * Reads a bundle, brings a crashed one's record to an end, and gives its row as it is now; nothing when it has gone.
+ *
+ * @internal
+ */
+export const look = Effect.fnUntraced(function*(pass: Pass, row: Row) {
+  pass.ledger.looked++
+  const entry = yield* Effect.result(pass.store.get(row.id))
+  if (Result.isFailure(entry)) {
+    yield* pass.session.remove(row.id)
+    return undefined
+  }
+  const fresh = yield* read(pass, entry.success, row)
+  yield* pass.session.put(fresh)
+  return fresh
+})
+
+/**
+ * Recovery comes first: a run that died is brought to its end before any policy is asked about it. Half of what a pass
+ * may look at goes here, longest unseen first, so that the other half is left for what the policy comes to.
+ *
+ * @internal
+ */
+export const settle = Effect.fnUntraced(function*(pass: Pass) {
+  const rows = yield* pass.session.unsettled(Math.ceil(pass.budget.maxLooked / 2))
+  for (const row of rows) {
+    if (row.id !== pass.own) yield* look(pass, row)
+  }
+})

@@ -1,0 +1,134 @@
+/** What the steps of one pass share: what they work with, and what has been done and found so far. */
+import type * as Effect from "effect/Effect"
+import type { Lease } from "../Lease.ts"
+import type { BundleFacts } from "../RetentionFacts.ts"
+import type { RetentionPolicy } from "../RetentionPolicy.ts"
+import type { KeepReason } from "../RetentionReason.ts"
+import { reasonText } from "../RetentionReason.ts"
+import { type Budget, type Leftovers, PassEvent } from "../RetentionReport.ts"
+import type { RunId } from "../RunId.ts"
+import type { Row, Session } from "../RunIndex.ts"
+import { type RunRecord, toMillis } from "../RunRecord.ts"
+import type { RunStore } from "../RunStore.ts"
+
+/** @internal */
+export interface Pass {
+  readonly store: RunStore["Service"]
+  readonly lease: Lease["Service"]
+  readonly session: Session
+  readonly policy: RetentionPolicy
+  readonly budget: Budget
+  readonly dryRun: boolean
+  /** The time that the policy is asked about, and when the pass has to be over, in milliseconds. */
+  readonly now: number
+  readonly until: number
+  /** The run that this pass is a part of, which it never considers. */
+  readonly own: RunId | undefined
+  readonly ledger: Ledger
+}
+
+/**
+ * What a pass has done so far. It is kept outside the steps, so that a pass that is stopped can still say it.
+ *
+ * @internal
+ */
+export interface Ledger {
+  looked: number
+  readonly removed: Array<{ readonly id: RunId; readonly reason: string; readonly bytes: number | null }>
+  readonly recovered: Array<{ readonly id: RunId }>
+  readonly kept: Map<RunId, KeepReason>
+  /** Bundles that no step looked at, since no limit comes to them. */
+  keptElsewhere: number
+  readonly failed: Array<{ readonly id: string; readonly reason: string }>
+  freedBytes: number
+  left: { -readonly [Key in keyof Leftovers]: Leftovers[Key] }
+  readonly tell: (event: PassEvent) => Effect.Effect<void>
+}
+
+/** @internal */
+export const makeLedger = (tell: Ledger["tell"]): Ledger => ({
+  looked: 0,
+  removed: [],
+  recovered: [],
+  kept: new Map(),
+  keptElsewhere: 0,
+  failed: [],
+  freedBytes: 0,
+  left: {
+    overBudget: 0,
+    overBudgetBytes: 0,
+    unknown: 0,
+    failed: 0,
+    inTrash: 0,
+    unmeasured: 0,
+    unlisted: 0
+  },
+  tell
+})
+
+/** @internal */
+export const tellFailure = ({ ledger }: Pass, id: string, reason: string): Effect.Effect<void> => {
+  ledger.failed.push({ id, reason })
+  return ledger.tell(PassEvent.Failed({ id, reason }))
+}
+
+/** @internal */
+export const tellRecovery = ({ ledger }: Pass, id: RunId): Effect.Effect<void> => {
+  ledger.recovered.push({ id })
+  return ledger.tell(PassEvent.Recovered({ id }))
+}
+
+/** @internal */
+export const tellKept = ({ ledger }: Pass, id: RunId, reason: KeepReason, clockAhead: boolean): Effect.Effect<void> => {
+  ledger.kept.set(id, reason)
+  return ledger.tell(PassEvent.Kept({ id, reason, clockAhead }))
+}
+
+/** @internal */
+export const tellRemoved = (
+  { ledger }: Pass,
+  removed: Omit<Extract<PassEvent, { readonly _tag: "Removed" }>, "_tag">
+): Effect.Effect<void> => {
+  const { bytes, id, reason } = removed
+  ledger.removed.push({ id, reason: reasonText(reason), bytes: bytes ?? null })
+  return ledger.tell(PassEvent.Removed(removed))
+}
+
+/**
+ * What a policy is asked about a row. A finished one has not been probed: its claim will tell.
+ *
+ * @internal
+ */
+export const factsOf = (row: Row): BundleFacts => ({
+  id: row.id,
+  name: row.name,
+  status: row.state === "listed" ? "running" : row.status,
+  endedAt: row.endedAt,
+  firstSeenEnded: row.firstSeenEnded,
+  bytes: row.bytes,
+  tags: row.tags,
+  pinned: row.pin !== undefined,
+  pinReason: row.pin,
+  liveness: row.state === "running" ? "live" : row.state === "unknown" ? "unknown" : "unprobed",
+  unknownReason: row.problem
+})
+
+/**
+ * A row from a record that was just read, with what was known before and the record cannot know.
+ *
+ * @internal
+ */
+export const rowOf = (record: RunRecord, before: Row | undefined, state: Row["state"], now: number): Row => ({
+  id: record.id,
+  state,
+  name: record.name,
+  status: record.status,
+  tags: record.tags,
+  pin: record.pin?.reason,
+  endedAt: toMillis(record.endedAt ?? record.startedAt),
+  firstSeenEnded: state === "finished" ? before?.firstSeenEnded ?? now : undefined,
+  bytes: state === "finished" ? before?.bytes ?? record.bytes?.value : undefined,
+  problem: undefined,
+  failures: before?.failures ?? 0,
+  lookedAt: now
+})

@@ -1,0 +1,26 @@
+/** One pass at a time. A second one learns of the first at once; nothing ever waits here. */
+import * as Effect from "effect/Effect"
+import * as Result from "effect/Result"
+import type * as Scope from "effect/Scope"
+import { Files, Flags } from "../internal/Files.ts"
+import { writeNew } from "../internal/io.ts"
+import { Locks } from "../internal/Locks.ts"
+
+/**
+ * Whether this pass may go on. The lock only saves two passes from doing the same work: what protects bundles is the
+ * claim on each. So where it cannot be made or locked, on a full disk above all, the pass goes on without.
+ *
+ * @internal
+ */
+export const take = Effect.fnUntraced(function*(root: string): Effect.fn.Return<boolean, never, Scope.Scope> {
+  const files = yield* Files
+  const locks = yield* Locks
+  const path = `${root}/retention.lock`
+  const open = Effect.acquireRelease(files.open(path, Flags.lock), files.close)
+  const fd = yield* open.pipe(
+    Effect.catchIf((errno) => errno.code === "ENOENT", () => Effect.andThen(Effect.ignore(writeNew(path, "")), open)),
+    Effect.result
+  )
+  if (Result.isFailure(fd)) return true
+  return yield* Effect.orElseSucceed(locks.tryExclusive(fd.success, path), () => true)
+})

@@ -1,0 +1,215 @@
+/**
+ * From the index to a plan. Only the oldest bundles are decided on, as many as the limits come to: of the others it is
+ * enough to know how many they are, how large, and which of them the keep rules count.
+ */
+import * as Clock from "effect/Clock"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as DiskUsage from "../DiskUsage.ts"
+import { Files } from "../internal/Files.ts"
+import { decide, type Decision, type Elsewhere, type Plan } from "../RetentionDecision.ts"
+import { endOf } from "../RetentionFacts.ts"
+import { startOfSpan } from "../RetentionKeepRules.ts"
+import { hasLimits, isEmpty, periodFields } from "../RetentionPolicy.ts"
+import type { RunId } from "../RunId.ts"
+import type { IndexBroken, Position, Row } from "../RunIndex.ts"
+import type { RunStore } from "../RunStore.ts"
+import { look } from "./Looking.ts"
+import { factsOf, type Pass } from "./Pass.ts"
+
+/** @internal */
+export interface Planned {
+  readonly decisions: ReadonlyArray<Decision>
+  readonly rows: ReadonlyMap<RunId, Row>
+}
+
+const chunk = 64
+
+/** Rows that one pass reads over on its way to something that may go; what is spared or pinned costs no more than that. */
+const maxScanned = 8192
+
+/** Bundles that failed before are tried again, but only so many in one pass, so that they hold up nobody. */
+const maxRetried = 8
+
+const isOver = (pass: Pass) => Effect.map(Clock.currentTimeMillis, (now) => now >= pass.until)
+
+/** What the keep rules count: the newest, and the newest of each span. There are as many as the policy says. */
+const counted = Effect.fnUntraced(function*(pass: Pass) {
+  const { policy, session } = pass
+  const rows: Array<Row> = []
+  if (policy.keepLast !== undefined) {
+    rows.push(...yield* session.newestFinished(Number.POSITIVE_INFINITY, policy.keepLast))
+  }
+  for (const [field, period] of periodFields) {
+    let before = Number.POSITIVE_INFINITY
+    for (let nth = 0; nth < (policy[field] ?? 0); nth++) {
+      const [row] = yield* session.newestFinished(before, 1)
+      if (row === undefined) break
+      rows.push(row)
+      before = startOfSpan(period, endOf(factsOf(row), pass.now))
+    }
+  }
+  return rows
+})
+
+const measure = Effect.fnUntraced(function*(pass: Pass, row: Row) {
+  const usage = yield* DiskUsage.measure(pass.store.dir(row.id), { until: pass.until })
+  if (!usage.complete) return row
+  const measured = { ...row, bytes: usage.bytes }
+  yield* pass.session.put(measured)
+  return measured
+})
+
+/** Sizes are measured only for a limit in bytes, newest first: once the newest fill it, the rest need not be measured. */
+const measureForBytes = Effect.fnUntraced(function*(pass: Pass) {
+  if (pass.policy.maxBytes === undefined) return
+  for (const row of yield* pass.session.unmeasured(pass.budget.maxLooked)) {
+    if (yield* isOver(pass)) break
+    yield* measure(pass, row)
+  }
+  pass.ledger.left.unmeasured = (yield* pass.session.totals(pass.now)).unmeasured
+})
+
+const freeBytes = Effect.fnUntraced(function*(pass: Pass) {
+  const files = yield* Files
+  // What lies in the trash is on its way back already: to remove more for it would remove too much.
+  if (pass.policy.minFree === undefined || pass.ledger.left.inTrash > 0) return undefined
+  return yield* files.freeBytes(pass.store.root).pipe(
+    Effect.map((bytes) => ({ freeBytes: bytes })),
+    Effect.orElseSucceed(() => undefined)
+  )
+})
+
+/** The bundles that are decided on, growing from the oldest until the limits hold. */
+const makeWindow = (pass: Pass) => {
+  const rows = new Map<RunId, Row>()
+  const skipped = new Set<RunId>()
+  let retried = 0
+  const add = Effect.fnUntraced(function*(row: Row) {
+    if (row.id === pass.own || rows.has(row.id) || skipped.has(row.id)) return
+    if (row.failures > 0 && ++retried > maxRetried) {
+      skipped.add(row.id)
+      return
+    }
+    const isFresh = row.state === "finished" || row.lookedAt >= pass.now
+    const mayLook = pass.ledger.looked < pass.budget.maxLooked && !(yield* isOver(pass))
+    const fresh = isFresh || !mayLook ? row : yield* look(pass, row)
+    if (fresh !== undefined) rows.set(fresh.id, fresh)
+  })
+  return { rows, add, skipped }
+}
+
+type Window = ReturnType<typeof makeWindow>
+
+const elsewhereOf = Effect.fnUntraced(function*(pass: Pass, window: Window): Effect.fn.Return<Elsewhere, IndexBroken> {
+  const totals = yield* pass.session.totals(pass.now)
+  let bundles = totals.bundles - totals.ahead
+  let bytes = totals.bytes
+  for (const row of window.rows.values()) {
+    if (row.endedAt <= pass.now) bundles--
+    bytes -= row.bytes ?? 0
+  }
+  return { bundles: Math.max(0, bundles), bytes: Math.max(0, bytes) }
+})
+
+const planOf = Effect.fnUntraced(function*(
+  pass: Pass,
+  window: Window,
+  disk: { readonly freeBytes: number } | undefined
+) {
+  const elsewhere = yield* elsewhereOf(pass, window)
+  const decideNow = () => decide([...window.rows.values()].map(factsOf), pass.policy, pass.now, disk, elsewhere)
+  let plan: Plan = decideNow()
+  // For free space the sizes of the oldest are needed, and each may be enough.
+  while (disk !== undefined && plan.needsSize.length > 0 && !(yield* isOver(pass))) {
+    const id = plan.needsSize.find((needed) => window.rows.get(needed)?.bytes === undefined)
+    const row = id === undefined ? undefined : window.rows.get(id)
+    if (row === undefined || row.state !== "finished") break
+    const measured = yield* measure(pass, row)
+    if (measured.bytes === undefined) break
+    window.rows.set(measured.id, measured)
+    plan = decideNow()
+  }
+  return plan
+})
+
+/** From the first bundle that no limit comes to, none comes to those behind it either. */
+const limitsHoldAt = (plan: Plan, window: Window, frontier: Row) =>
+  plan.decisions.some(({ action, id, reason }) =>
+    action === "keep" && reason._tag === "WithinLimits" && (window.rows.get(id)?.endedAt ?? 0) <= frontier.endedAt
+  )
+
+const removalsIn = (plan: Plan) => plan.decisions.filter(({ action }) => action === "remove").length
+
+const place = (row: Row): Position => ({
+  endedAt: Math.min(row.endedAt, row.firstSeenEnded ?? row.endedAt),
+  id: row.id
+})
+
+const planWindow = Effect.fnUntraced(function*(pass: Pass) {
+  const window = makeWindow(pass)
+  for (const row of yield* counted(pass)) yield* window.add(row)
+  const disk = yield* freeBytes(pass)
+  let plan = yield* planOf(pass, window, disk)
+  let position: Position | undefined
+  let reachedEnd = false
+  for (let scanned = 0; scanned < maxScanned;) {
+    const rows = yield* pass.session.oldest(position, chunk)
+    const frontier = rows.at(-1)
+    if (frontier === undefined) {
+      reachedEnd = true
+      break
+    }
+    position = place(frontier)
+    scanned += rows.length
+    for (const row of rows) yield* window.add(row)
+    plan = yield* planOf(pass, window, disk)
+    if (limitsHoldAt(plan, window, frontier)) {
+      reachedEnd = true
+      break
+    }
+    if (removalsIn(plan) >= pass.budget.maxRemoved || (yield* isOver(pass))) break
+  }
+  return { plan, window, reachedEnd }
+})
+
+/** Groups are compared with one another, so all of them have to be known; only the index is read for it. */
+const planGroups = Effect.fnUntraced(function*(pass: Pass) {
+  const window = makeWindow(pass)
+  for (const row of yield* pass.session.all) yield* window.add(row)
+  return { plan: yield* planOf(pass, window, yield* freeBytes(pass)), window, reachedEnd: true }
+})
+
+/** What the policy asks for beyond what was decided on. An estimate, since some of it may be pinned or spared. */
+const beyondPlan = Effect.fnUntraced(function*(pass: Pass, window: Window) {
+  const { policy, session } = pass
+  const elsewhere = yield* elsewhereOf(pass, window)
+  const aged = policy.maxAge === undefined
+    ? 0
+    : yield* session.count({ endedBefore: pass.now - Duration.toMillis(policy.maxAge) }, 1_000_000)
+  const counts = [
+    policy.maxBundles === undefined ? 0 : elsewhere.bundles - policy.maxBundles,
+    aged - window.rows.size,
+    policy.all === true || !hasLimits(policy) ? elsewhere.bundles : 0
+  ]
+  return Math.max(0, ...counts)
+})
+
+/**
+ * What is to go, oldest first, and what was kept on the way; what the budget does not reach is left over.
+ *
+ * @internal
+ */
+export const plan = Effect.fnUntraced(function*(pass: Pass): Effect.fn.Return<Planned, IndexBroken, RunStore> {
+  const { ledger } = pass
+  if (isEmpty(pass.policy)) {
+    ledger.keptElsewhere = (yield* pass.session.totals(pass.now)).bundles
+    return { decisions: [], rows: new Map() }
+  }
+  yield* measureForBytes(pass)
+  const { plan, reachedEnd, window } = yield* (pass.policy.groupBy === undefined ? planWindow(pass) : planGroups(pass))
+  ledger.left.overBudget += window.skipped.size
+  if (!reachedEnd) ledger.left.overBudget += yield* beyondPlan(pass, window)
+  ledger.keptElsewhere = (yield* elsewhereOf(pass, window)).bundles
+  return { decisions: plan.decisions, rows: window.rows }
+})
