@@ -6,6 +6,7 @@
  *
  * @since 0.1.0
  */
+import * as Clock from "effect/Clock"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -31,15 +32,12 @@ const lastEvent = Effect.fnUntraced(function*(dir: string) {
   return undefined
 })
 
-const findEnd = Effect.fnUntraced(function*(dir: string, startedAt: number) {
-  const now = yield* DateTime.now
+const findEnd = Effect.fnUntraced(function*(dir: string, startedAt: number, foundAt: number) {
   const event = yield* lastEvent(dir)
-  return event !== undefined && event >= startedAt && event <= DateTime.toEpochMillis(now)
-    ? DateTime.makeUnsafe(event)
-    : now
+  return event !== undefined && event >= startedAt && event <= foundAt ? event : Math.max(startedAt, foundAt)
 })
 
-const crashed = (record: RunRecord, endedAt: Timestamp): RunRecord =>
+const end = (record: RunRecord, endedAt: Timestamp): RunRecord =>
   record.status !== "running" ? record : {
     ...record,
     status: "crashed",
@@ -50,6 +48,17 @@ const crashed = (record: RunRecord, endedAt: Timestamp): RunRecord =>
   }
 
 /**
+ * What the record of a run becomes that was found dead at an instant, in milliseconds since 1970. Writes nothing.
+ *
+ * @category recovering
+ * @since 0.1.0
+ */
+export const crashed = Effect.fnUntraced(function*(record: RunRecord, dir: string, foundAt: number) {
+  const endedAt = yield* findEnd(dir, toMillis(record.startedAt), foundAt)
+  return end(record, timestamp(DateTime.makeUnsafe(endedAt)))
+})
+
+/**
  * Writes `crashed` into the record of a run that says `running` while nobody holds its lease. The claim is the proof. A
  * run that has an outcome keeps it.
  *
@@ -57,10 +66,10 @@ const crashed = (record: RunRecord, endedAt: Timestamp): RunRecord =>
  * @since 0.1.0
  */
 export const recover = Effect.fnUntraced(
-  function*({ record, target }: Claim): Effect.fn.Return<RunRecord, StoreError, RunStore> {
+  function*({ record, target }: Claim, foundAt?: number): Effect.fn.Return<RunRecord, StoreError, RunStore> {
     const store = yield* RunStore
     if (record.status !== "running") return record
-    const ended = yield* findEnd(target.dir, toMillis(record.startedAt))
-    return yield* store.update(target.id, (before) => crashed(before, timestamp(ended)))
+    const { endedAt } = yield* crashed(record, target.dir, foundAt ?? (yield* Clock.currentTimeMillis))
+    return yield* store.update(target.id, (before) => endedAt === undefined ? before : end(before, endedAt))
   }
 )

@@ -67,6 +67,7 @@ const body = Effect.fnUntraced(function*(pass: Pass) {
   yield* forgetEmptyDays(pass)
   ledger.left.unknown = yield* session.unknowns
   yield* session.commit
+  yield* Sweeping.sweep(pass)
 })
 
 /** Days that this pass has emptied. Whoever is about to publish a bundle in one makes it anew. */

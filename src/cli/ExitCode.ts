@@ -3,6 +3,7 @@ import * as CliError from "effect/cli/CliError"
 import * as Runtime from "effect/Runtime"
 import { ChildError } from "../Child.ts"
 import { LeaseError, type LeaseReason } from "../Lease.ts"
+import { PolicyError } from "../RetentionPolicy.ts"
 import { StoreError, type StoreReason } from "../StoreError.ts"
 
 export const usage = 2
@@ -48,5 +49,5 @@ export const of = (error: unknown): number => {
   if (error instanceof LeaseError) return ofLease[error.reason._tag]
   if (error instanceof StoreError) return ofStore[error.reason._tag]
   if (error instanceof ChildError) return error.exitCode
-  return error instanceof UsageError || CliError.isCliError(error) ? usage : 1
+  return error instanceof UsageError || error instanceof PolicyError || CliError.isCliError(error) ? usage : 1
 }

@@ -17,7 +17,13 @@ const dayGrammar = /^\d{4}-\d{2}-\d{2}$/
 /** Names that one pass takes into the index; a store whose index was lost is taken in a part at a time. */
 const maxListed = 50_000
 
-const isSettled = (mtimeNanos: bigint, now: number) => BigInt(now - grainMillis) * 1_000_000n > mtimeNanos
+/**
+ * Whether something that moved at `mtimeNanos` and was read at `readAt` would show by another mtime if it moved again.
+ *
+ * @internal
+ */
+export const isSettled = (mtimeNanos: bigint, readAt: number): boolean =>
+  BigInt(readAt - grainMillis) * 1_000_000n > mtimeNanos
 
 /**
  * Brings the index up to what lies in `runs/`, and tells how many days it had to leave for another pass. A day that

@@ -21,9 +21,11 @@ export const unknownRow = (row: Row, problem: string, now: number): Row => ({
 const recover = Effect.fnUntraced(function*(pass: Pass, entry: Entry, record: RunRecord, row: Row) {
   if (pass.dryRun) {
     yield* tellRecovery(pass, entry.id)
-    return rowOf({ ...record, status: "crashed" }, row, "finished", pass.now)
+    return rowOf(yield* Recovery.crashed(record, entry.dir, pass.now), row, "finished", pass.now)
   }
-  const recovered = yield* Effect.scoped(Effect.flatMap(pass.lease.claim(entry), Recovery.recover)).pipe(Effect.result)
+  const recovered = yield* Effect.scoped(
+    Effect.flatMap(pass.lease.claim(entry), (claim) => Recovery.recover(claim, pass.now))
+  ).pipe(Effect.result)
   if (Result.isFailure(recovered)) {
     const error = recovered.failure
     if (error._tag === "StoreError") yield* tellFailure(pass, entry.id, error.message)

@@ -5,6 +5,7 @@
 import * as Clock from "effect/Clock"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
+import * as Result from "effect/Result"
 import * as DiskUsage from "../DiskUsage.ts"
 import { Files } from "../internal/Files.ts"
 import { decide, type Decision, type Elsewhere, type Plan } from "../RetentionDecision.ts"
@@ -14,6 +15,7 @@ import { hasLimits, isEmpty, periodFields } from "../RetentionPolicy.ts"
 import type { RunId } from "../RunId.ts"
 import type { IndexBroken, Position, Row } from "../RunIndex.ts"
 import type { RunStore } from "../RunStore.ts"
+import { isSettled } from "./Discovery.ts"
 import { look } from "./Looking.ts"
 import { factsOf, type Pass } from "./Pass.ts"
 
@@ -80,6 +82,17 @@ const freeBytes = Effect.fnUntraced(function*(pass: Pass) {
   )
 })
 
+/**
+ * A pin is taken back without a trace in the day directory, so pinned bundles are asked themselves: by the time of their
+ * record, which is not opened for it.
+ */
+const mayBeUnpinned = Effect.fnUntraced(function*(pass: Pass, row: Row) {
+  if (row.pin === undefined) return false
+  const files = yield* Files
+  const info = yield* Effect.result(files.lstat(`${pass.store.dir(row.id)}/run.json`))
+  return Result.isFailure(info) || !isSettled(info.success.mtimeNanos, row.lookedAt)
+})
+
 /** The bundles that are decided on, growing from the oldest until the limits hold. */
 const makeWindow = (pass: Pass) => {
   const rows = new Map<RunId, Row>()
@@ -91,7 +104,7 @@ const makeWindow = (pass: Pass) => {
       skipped.add(row.id)
       return
     }
-    const isFresh = row.state === "finished" || row.lookedAt >= pass.now
+    const isFresh = row.lookedAt >= pass.now || (row.state === "finished" && !(yield* mayBeUnpinned(pass, row)))
     const mayLook = pass.ledger.looked < pass.budget.maxLooked && !(yield* isOver(pass))
     const fresh = isFresh || !mayLook ? row : yield* look(pass, row)
     if (fresh !== undefined) rows.set(fresh.id, fresh)

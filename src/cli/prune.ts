@@ -1,0 +1,130 @@
+import * as Command from "effect/cli/Command"
+import * as Flag from "effect/cli/Flag"
+import * as Console from "effect/Console"
+import * as Deferred from "effect/Deferred"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import * as Schema from "effect/Schema"
+import * as Signals from "../internal/Signals.ts"
+import * as Retention from "../Retention.ts"
+import { reasonText } from "../RetentionReason.ts"
+import { defaultBudget, type PassEvent, type Report } from "../RetentionReport.ts"
+import { untilPaid } from "../RetentionRounds.ts"
+import * as SqliteIndex from "../SqliteIndex.ts"
+import { DurationFromText, formatBytes, formatDuration } from "../Units.ts"
+import { Json, Store } from "./Context.ts"
+import { ExitWith } from "./ExitCode.ts"
+import { type Cell, paint, printJson, table } from "./Output.ts"
+import { policyFlags, policyOf } from "./PolicyFlags.ts"
+import * as Progress from "./Progress.ts"
+
+const bound = (name: string, description: string, fallback: number) =>
+  Flag.Int(name).pipe(
+    Flag.withSchema(Schema.Int.check(Schema.isGreaterThanOrEqualTo(1))),
+    Flag.withDescription(`${description}; ${fallback}`),
+    Flag.withDefault(fallback)
+  )
+
+const flags = {
+  ...policyFlags,
+  dryRun: Flag.Boolean("dry-run").pipe(
+    Flag.withAlias("n"),
+    Flag.withDescription("Say what would go, and write nothing"),
+    Flag.withDefault(false)
+  ),
+  allTheWay: Flag.Boolean("all-the-way").pipe(
+    Flag.withDescription("Go on until no debt is left"),
+    Flag.withDefault(false)
+  ),
+  maxLooked: bound("max-looked", "Runs to look at in one pass", defaultBudget.maxLooked),
+  maxRemoved: bound("max-removed", "Runs to remove in one pass", defaultBudget.maxRemoved),
+  maxUnlinked: bound("max-unlinked", "Files to delete in one pass", defaultBudget.maxUnlinked),
+  maxTime: Flag.String("max-time").pipe(
+    Flag.withMetavar("AGE"),
+    Flag.withSchema(DurationFromText),
+    Flag.withDescription(`The time for one pass; ${String(defaultBudget.maxTime)}`),
+    Flag.optional
+  )
+}
+
+/** What a person is told of one bundle. */
+const line = (event: PassEvent, dryRun: boolean): string | undefined => {
+  switch (event._tag) {
+    case "Removed": {
+      const bytes = event.bytes === undefined ? "" : ` (${formatBytes(event.bytes)})`
+      return `${dryRun ? "would remove" : "removed"} ${event.id}: ${reasonText(event.reason)}${bytes}`
+    }
+    case "Recovered":
+      return `${dryRun ? "would recover" : "recovered"} ${event.id}: it had crashed`
+    case "Kept":
+      return `kept ${event.id}: ${reasonText(event.reason)}${event.clockAhead ? ", clock ahead" : ""}`
+    case "Failed":
+      return paint("red", `failed ${event.id}: ${event.reason}`)
+    case "Swept":
+      return undefined
+  }
+}
+
+const counts = (reasons: Readonly<Record<string, number>>) =>
+  Object.entries(reasons).map(([reason, count]) => `${count} ${reason}`).join(", ")
+
+const summary = (report: Report): string => {
+  const { debt, dryRun, failed, kept, recovered, removed } = report
+  const rows: Array<readonly [string, string]> = [
+    ["policy", report.policy],
+    [dryRun ? "would remove" : "removed", `${removed.length}, ${formatBytes(report.freedBytes)} given back`],
+    ["kept", counts(kept)],
+    ["recovered", recovered.length === 0 ? "" : String(recovered.length)],
+    ["failed", failed.length === 0 ? "" : String(failed.length)],
+    ["debt", debt === null ? "" : counts(debt.reasons)],
+    ["to pay it", debt === null ? "" : debt.pay],
+    ["took", formatDuration(report.elapsedMs)]
+  ]
+  return table(
+    rows.filter(([, value]) => value !== "").map(([key, value]): ReadonlyArray<Cell> => [
+      { text: key, format: "dim" },
+      { text: value }
+    ])
+  )
+}
+
+/** A signal ends the pass at a safe point, and what it did so far is said. */
+const stoppedBySignal = Effect.gen(function*() {
+  const stop = yield* Deferred.make<void>()
+  yield* Signals.listen((signal) => {
+    if (Deferred.isDoneUnsafe(stop)) process.exit(Signals.exitCode(signal))
+    Deferred.doneUnsafe(stop, Effect.void)
+  })
+  return stop
+})
+
+export const prune = Command.make("prune", flags).pipe(
+  Command.withDescription("Remove what the policy no longer wants and nobody holds"),
+  Command.withHandler(Effect.fn(function*(given) {
+    const policy = yield* policyOf(given)
+    const isJson = yield* Json
+    const { dryRun } = given
+    const report = yield* Effect.scoped(Effect.gen(function*() {
+      const stop = Deferred.await(yield* stoppedBySignal)
+      const progress = yield* Progress.make
+      const onEvent = Effect.fnUntraced(function*(event: PassEvent) {
+        const text = isJson ? undefined : line(event, dryRun)
+        if (text !== undefined) yield* progress.above(Console.log(text))
+        yield* progress.take(event)
+      })
+      const { maxLooked, maxRemoved, maxUnlinked } = given
+      const maxTime = Option.getOrElse(given.maxTime, () => defaultBudget.maxTime)
+      const budget = { maxLooked, maxRemoved, maxUnlinked, maxTime }
+      const options: Retention.Options = { policy, budget, dryRun, stop, onEvent }
+      return yield* (given.allTheWay ? untilPaid(options) : Retention.run(options))
+    }))
+    if (isJson) yield* printJson({ version: 1, ...report })
+    else if (report.otherPass) yield* Console.error("another pass is at work in this store")
+    else yield* Console.error(summary(report))
+    const signal = Signals.received()
+    if (report.stopped && signal !== undefined) return yield* Effect.fail(new ExitWith(Signals.exitCode(signal)))
+    if (report.debt !== null && !dryRun && !report.otherPass) return yield* Effect.fail(new ExitWith(3))
+  })),
+  Command.provide(Layer.provideMerge(SqliteIndex.layer, Store))
+)
