@@ -13,7 +13,7 @@ import * as Random from "effect/Random"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 
-const grammar = /^(\d{4})(\d{2})(\d{2})T(\d{2})(\d{2})(\d{2})(\d{3})Z-([0-9a-z]{8})$/
+const grammar = /^(\d{4})(\d{2})(\d{2})T(\d{2})(\d{2})(\d{2})(\d{3})Z-([0-9a-z]{8})$/u
 
 const alphabet = "0123456789abcdefghijklmnopqrstuvwxyz"
 

@@ -43,7 +43,7 @@ const open = <const Fields extends Schema.Struct.Fields>(fields: Fields) =>
  */
 export const Timestamp = Schema.String.pipe(
   Schema.check(
-    Schema.isPattern(/^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{3}Z$/, { expected: "an ISO 8601 instant in UTC" }),
+    Schema.isPattern(/^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{3}Z$/u, { expected: "an ISO 8601 instant in UTC" }),
     Schema.makeFilter((text: string) => !Number.isNaN(Date.parse(text)), { expected: "a real date" })
   ),
   Schema.brand("leasehold/Timestamp")

@@ -1,0 +1,128 @@
+/**
+ * What the command answers under `--json`, one schema for each document. They are published as JSON Schema, and a
+ * document of this version never loses a field or gives it another meaning; it may get more.
+ *
+ * @since 0.1.0
+ */
+import * as Schema from "effect/Schema"
+import { Holder } from "./Holder.ts"
+import { RunId } from "./RunId.ts"
+import { Pin, RunRecord, Status, Timestamp } from "./RunRecord.ts"
+
+const version = Schema.Literal(1)
+
+/**
+ * One run of `ls --json`. `live` is null where it cannot be told; `problem` is there where something is wrong.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const ListedRun = Schema.Struct({
+  id: RunId,
+  name: Schema.NullOr(Schema.String),
+  status: Schema.Union([Status, Schema.Literal("damaged")]),
+  live: Schema.NullOr(Schema.Boolean),
+  startedAt: Schema.NullOr(Timestamp),
+  endedAt: Schema.NullOr(Timestamp),
+  pinned: Schema.Boolean,
+  bytes: Schema.NullOr(Schema.Natural),
+  dir: Schema.String,
+  problem: Schema.optionalKey(Schema.String)
+})
+
+/**
+ * `ls --json`, newest first.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const List = Schema.Struct({ version, root: Schema.String, runs: Schema.Array(ListedRun) })
+
+/**
+ * `show --json`. `run` is null, and `problem` says why, where the record cannot be read.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const Show = Schema.Struct({
+  version,
+  run: Schema.NullOr(RunRecord),
+  problem: Schema.optionalKey(Schema.String),
+  liveness: Schema.Struct({
+    state: Schema.Literals(["live", "dead", "unknown"]),
+    reason: Schema.String,
+    holders: Schema.Array(Holder)
+  })
+})
+
+/**
+ * `path --json`.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const Path = Schema.Struct({ version, id: RunId, dir: Schema.String })
+
+/**
+ * `pin --json` and `unpin --json`.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const Pinned = Schema.Struct({ version, id: RunId, pin: Schema.NullOr(Pin) })
+
+const counts = Schema.Record(Schema.String, Schema.Natural)
+
+const Failure = Schema.Struct({ id: Schema.String, reason: Schema.String })
+
+/**
+ * `prune --json`.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const Prune = Schema.Struct({
+  version,
+  dryRun: Schema.Boolean,
+  policy: Schema.String,
+  looked: Schema.Natural,
+  removed: Schema.Array(Schema.Struct({ id: RunId, reason: Schema.String, bytes: Schema.NullOr(Schema.Natural) })),
+  recovered: Schema.Array(Schema.Struct({ id: RunId })),
+  kept: counts,
+  failed: Schema.Array(Failure),
+  freedBytes: Schema.Natural,
+  debt: Schema.NullOr(Schema.Struct({
+    bundles: Schema.Natural,
+    bytes: Schema.Natural,
+    reasons: counts,
+    passes: Schema.Natural,
+    pay: Schema.String
+  })),
+  otherPass: Schema.Boolean,
+  stopped: Schema.Boolean,
+  elapsedMs: Schema.Natural
+})
+
+/**
+ * What is said on standard error when a command fails under `--json`.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const Failed = Schema.Struct({ error: Schema.String, message: Schema.String })
+
+/**
+ * Every published schema, by the name of its file.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const published = {
+  "run-record": RunRecord,
+  ls: List,
+  show: Show,
+  path: Path,
+  pin: Pinned,
+  prune: Prune,
+  error: Failed
+} as const
