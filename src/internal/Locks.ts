@@ -8,7 +8,8 @@
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
-import * as Native from "fs-native-extensions"
+import { createRequire } from "node:module"
+import * as NodePath from "node:path"
 import { type Errno, fromUnknown } from "./Errno.ts"
 
 /** @internal */
@@ -19,14 +20,46 @@ export interface LocksApi {
   readonly tryDowngrade: (fd: number, path: string) => Effect.Effect<boolean, Errno>
 }
 
-const attempt = (path: string, lock: () => boolean): Effect.Effect<boolean, Errno> =>
-  Effect.try({ try: lock, catch: (cause) => fromUnknown("lock", path, cause) })
+/** The native part of fs-native-extensions. A length of 0 is the whole file; a refusal is thrown as EAGAIN. */
+interface Binding {
+  readonly tryLock: (fd: number, offset: number, length: number, exclusive: boolean) => void
+  readonly tryDowngradeLock: (fd: number, offset: number, length: number) => void
+}
+
+let loaded: Binding | undefined
+
+/**
+ * The package looks for its binary in every place where one may be, for longer than a whole run takes to start. Its
+ * prebuilt one is where it is; where there is none the package's own search decides.
+ */
+const load = (): Binding => {
+  const require = createRequire(import.meta.url)
+  const home = NodePath.dirname(require.resolve("fs-native-extensions"))
+  try {
+    const platform = `${process.platform}-${process.arch}`
+    return require(NodePath.join(home, "prebuilds", platform, "fs-native-extensions.node")) as Binding
+  } catch {
+    return require(NodePath.join(home, "binding.js")) as Binding
+  }
+}
+
+const attempt = (path: string, lock: (binding: Binding) => void): Effect.Effect<boolean, Errno> =>
+  Effect.suspend(() => {
+    try {
+      loaded ??= load()
+      lock(loaded)
+      return Effect.succeed(true)
+    } catch (cause) {
+      const errno = fromUnknown("lock", path, cause)
+      return errno.code === "EAGAIN" ? Effect.succeed(false) : Effect.fail(errno)
+    }
+  })
 
 /** @internal */
 export const native: LocksApi = {
-  tryShared: (fd, path) => attempt(path, () => Native.tryLock(fd, { shared: true })),
-  tryExclusive: (fd, path) => attempt(path, () => Native.tryLock(fd)),
-  tryDowngrade: (fd, path) => attempt(path, () => Native.tryDowngradeLock(fd))
+  tryShared: (fd, path) => attempt(path, (binding) => binding.tryLock(fd, 0, 0, false)),
+  tryExclusive: (fd, path) => attempt(path, (binding) => binding.tryLock(fd, 0, 0, true)),
+  tryDowngrade: (fd, path) => attempt(path, (binding) => binding.tryDowngradeLock(fd, 0, 0))
 }
 
 /** @internal */
