@@ -21,7 +21,14 @@ const formatVersion = 1
 const Format = Schema.Struct({ version: Schema.Int, id: Schema.NonEmptyString, createdAt: Timestamp })
 
 /** What a root may hold. Any other name in a directory without a `store.json` says that it is somebody else's. */
-const ownNames: ReadonlySet<string> = new Set(["runs", "staging", "trash", "archive", "index.db", "retention.lock"])
+const ownNames: ReadonlySet<string> = new Set([
+  "runs",
+  "staging",
+  "trash",
+  "archive",
+  "retention.lock",
+  ...["index.db", "index.db.aside"].flatMap((name) => [name, `${name}-journal`, `${name}-wal`, `${name}-shm`])
+])
 
 const maxFormatBytes = 64 * 1024
 
