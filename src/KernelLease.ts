@@ -19,6 +19,7 @@ import { Files, Flags } from "./internal/Files.ts"
 import { sameFile, writeNew } from "./internal/io.ts"
 import { isLocalFileSystem, Kernel } from "./internal/Kernel.ts"
 import { type Attempt, cannotLock, pathOf, take } from "./internal/LeaseFile.ts"
+import { Locks } from "./internal/Locks.ts"
 import * as RecordFile from "./internal/RecordFile.ts"
 import { type Held, Lease, LeaseError, LeaseReason, type Target } from "./Lease.ts"
 import { decide, doubtOfLock, type Liveness, type LockEvidence } from "./Liveness.ts"
@@ -138,33 +139,34 @@ const isSurelyHeld = Effect.fnUntraced(function*(traces: ReadonlyArray<Holder.Ho
   )
 })
 
+interface Examined {
+  readonly answer: Liveness
+  readonly attempt: Attempt
+}
+
 /** Takes the exclusive lock if it is to be had, and draws the answer from all the evidence while it is held. */
-const examine = Effect.fnUntraced(function*(target: Target): Effect.fn.Return<
-  { readonly answer: Liveness; readonly lock: LockEvidence },
-  never,
-  Scope.Scope
-> {
+const examine = Effect.fnUntraced(function*(target: Target): Effect.fn.Return<Examined, never, Scope.Scope> {
   const files = yield* Files
   const kernel = yield* Kernel
-  let { evidence: lock } = yield* take(target.dir, "exclusive")
+  let attempt = yield* take(target.dir, "exclusive")
   let holders = yield* Holder.list(target.dir)
-  for (let looks = 0; lock._tag === "Refused" && looks < looksAgain[lock.by]; looks++) {
-    if (lock.by === "holder" && (yield* isSurelyHeld(holders))) break
+  for (let looks = 0; attempt.evidence._tag === "Refused" && looks < looksAgain[attempt.evidence.by]; looks++) {
+    if (attempt.evidence.by === "holder" && (yield* isSurelyHeld(holders))) break
     yield* pause
-    lock = (yield* take(target.dir, "exclusive")).evidence
+    attempt = yield* take(target.dir, "exclusive")
     holders = yield* Holder.list(target.dir)
   }
   const isForeign = holders.some((trace) => trace._tag === "Named" && trace.holder.boot !== kernel.boot)
   const fileSystem = isForeign ? yield* Effect.option(files.fileSystemType(target.dir)) : Option.none()
   const answer = decide({
-    lock,
+    lock: attempt.evidence,
     holders,
     record: yield* RecordFile.read(target.dir),
     boot: kernel.boot,
     machine: kernel.machine,
     localFileSystem: Option.isSome(fileSystem) && isLocalFileSystem(fileSystem.value)
   })
-  return { answer, lock }
+  return { answer, attempt }
 })
 
 const probe: Lease["Service"]["probe"] = (target) => Effect.scoped(Effect.map(examine(target), ({ answer }) => answer))
@@ -195,14 +197,28 @@ const claim: Lease["Service"]["claim"] = Effect.fnUntraced(function*(target, opt
 })
 
 const claimBare: Lease["Service"]["claimBare"] = Effect.fnUntraced(function*(target) {
-  const { answer, lock } = yield* examine(target)
+  const { answer, attempt } = yield* examine(target)
   const onlyRecord = answer._tag === "Unknown" && answer.doubt._tag === "RecordUnusable"
   if (answer._tag !== "Dead" && !onlyRecord) return yield* refuseAnswer(target, answer)
-  if (lock._tag === "Absent") {
+  if (attempt.evidence._tag === "Absent") {
     yield* makeLease(target)
     return yield* claimBare(target)
   }
   return { target, record: yield* RecordFile.read(target.dir) }
+})
+
+const resume: Lease["Service"]["resume"] = Effect.fnUntraced(function*(target) {
+  const locks = yield* Locks
+  const { answer, attempt } = yield* examine(target)
+  if (answer._tag !== "Dead") return yield* refuseAnswer(target, answer)
+  if (attempt.locked === undefined) {
+    yield* makeLease(target)
+    return yield* resume(target)
+  }
+  const kept = yield* orSystem(target)(locks.tryDowngrade(attempt.locked.fd, pathOf(target.dir)))
+  // Where this takes two steps somebody may have come in between, and has it now.
+  if (!kept) return yield* refuse(target, LeaseReason.Held({ holders: [] }))
+  return { held: yield* asHeld(target, attempt, "owner"), record: answer.record }
 })
 
 const announceClaim = Effect.fnUntraced(function*(target: Target) {
@@ -217,4 +233,4 @@ const announceClaim = Effect.fnUntraced(function*(target: Target) {
  * @category layers
  * @since 0.1.0
  */
-export const layer: Layer.Layer<Lease> = Layer.succeed(Lease, { create, hold, claim, claimBare, probe })
+export const layer: Layer.Layer<Lease> = Layer.succeed(Lease, { create, hold, claim, claimBare, resume, probe })

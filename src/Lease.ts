@@ -133,6 +133,17 @@ export interface Claim {
 }
 
 /**
+ * A lease that was a claim a moment before, and the record as it was read under the claim.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Resumed {
+  readonly held: Held
+  readonly record: RunRecord
+}
+
+/**
  * A claim on something whose record may be broken or was never finished. Only for explicit verbs, and for what has never
  * been published.
  *
@@ -183,6 +194,11 @@ export class Lease extends Context.Service<Lease, {
   readonly claim: (target: Target, options?: ClaimOptions) => Effect.Effect<Claim, LeaseError, Scope.Scope>
   /** The same, where nothing but the record stands in the way of an answer. */
   readonly claimBare: (target: Target) => Effect.Effect<BareClaim, LeaseError, Scope.Scope>
+  /**
+   * A claim turned into a lease: for whoever goes on with a run that nobody works in. Since a claim needs every lease
+   * gone, there is never a second owner, nor one beside a child that an earlier owner left behind.
+   */
+  readonly resume: (target: Target) => Effect.Effect<Resumed, LeaseError, Scope.Scope>
   /** Looks, and lets go again. What it finds may be otherwise a moment later: act on a claim, not on this. */
   readonly probe: (target: Target) => Effect.Effect<Liveness>
 }>()("leasehold/Lease") {}

@@ -63,3 +63,18 @@ export const record = (before: RunRecord, outcome: Outcome, endedAt: Timestamp):
       index === before.attempts.length - 1 ? { ...attempt, endedAt, status: outcome.status } : attempt
     )
   }
+
+/**
+ * The record of a run that is gone on with: running again, with a new attempt. What the last one came to stays with it.
+ *
+ * @category combinators
+ * @since 0.1.0
+ */
+export const again = (before: RunRecord, startedAt: Timestamp): RunRecord => {
+  const { endedAt: _1, exit: _2, releasedAt: _3, ...rest } = before
+  return {
+    ...rest,
+    status: "running",
+    attempts: [...before.attempts, { startedAt, status: "running" }]
+  } as RunRecord
+}

@@ -7,56 +7,18 @@
  * @since 0.1.0
  */
 import * as Clock from "effect/Clock"
-import * as DateTime from "effect/DateTime"
+import * as Data from "effect/Data"
 import * as Effect from "effect/Effect"
-import * as Option from "effect/Option"
-import * as Schema from "effect/Schema"
-import { readTail } from "./internal/io.ts"
-import type { Claim } from "./Lease.ts"
-import { type RunRecord, type Timestamp, timestamp, toMillis } from "./RunRecord.ts"
-import { RunStore } from "./RunStore.ts"
+import * as Result from "effect/Result"
+import * as Stream from "effect/Stream"
+import type { Holder } from "./Holder.ts"
+import { crashed, end } from "./internal/Crash.ts"
+import { type Claim, Lease, type LeaseError } from "./Lease.ts"
+import { describeDoubt } from "./Liveness.ts"
+import type { RunId } from "./RunId.ts"
+import { isTerminal, type RunRecord, type Status } from "./RunRecord.ts"
+import { type Entry, RunStore } from "./RunStore.ts"
 import type { StoreError } from "./StoreError.ts"
-
-const tailBytes = 64 * 1024
-
-const decodeEvent = Schema.decodeUnknownOption(Schema.fromJsonString(Schema.Struct({ timestamp: Schema.String })))
-
-/** The last event of a killed process may be half a line; the one before it then has to do. */
-const lastEvent = Effect.fnUntraced(function*(dir: string) {
-  const tail = yield* Effect.orElseSucceed(readTail(`${dir}/logs/events.jsonl`, tailBytes), () => "")
-  for (const line of tail.split("\n").toReversed()) {
-    const event = decodeEvent(line)
-    const millis = Option.isSome(event) ? Date.parse(event.value.timestamp) : Number.NaN
-    if (!Number.isNaN(millis)) return millis
-  }
-  return undefined
-})
-
-const findEnd = Effect.fnUntraced(function*(dir: string, startedAt: number, foundAt: number) {
-  const event = yield* lastEvent(dir)
-  return event !== undefined && event >= startedAt && event <= foundAt ? event : Math.max(startedAt, foundAt)
-})
-
-const end = (record: RunRecord, endedAt: Timestamp): RunRecord =>
-  record.status !== "running" ? record : {
-    ...record,
-    status: "crashed",
-    endedAt,
-    attempts: record.attempts.map((attempt, index) =>
-      index === record.attempts.length - 1 ? { ...attempt, endedAt, status: "crashed" } : attempt
-    )
-  }
-
-/**
- * What the record of a run becomes that was found dead at an instant, in milliseconds since 1970. Writes nothing.
- *
- * @category recovering
- * @since 0.1.0
- */
-export const crashed = Effect.fnUntraced(function*(record: RunRecord, dir: string, foundAt: number) {
-  const endedAt = yield* findEnd(dir, toMillis(record.startedAt), foundAt)
-  return end(record, timestamp(DateTime.makeUnsafe(endedAt)))
-})
 
 /**
  * Writes `crashed` into the record of a run that says `running` while nobody holds its lease. The claim is the proof. A
@@ -72,4 +34,94 @@ export const recover = Effect.fnUntraced(
     const { endedAt } = yield* crashed(record, target.dir, foundAt ?? (yield* Clock.currentTimeMillis))
     return yield* store.update(target.id, (before) => endedAt === undefined ? before : end(before, endedAt))
   }
+)
+
+/**
+ * What came of an attempt to recover a run.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type Recovered = Data.TaggedEnum<{
+  /** It had crashed, and its record says so now. */
+  Recovered: { readonly id: RunId }
+  /** Its record has an outcome, so there was nothing to do. Somebody may work in it all the same. */
+  Ended: { readonly id: RunId; readonly status: Status }
+  /** Somebody works in it. */
+  Live: { readonly id: RunId; readonly holders: ReadonlyArray<Holder> }
+  /** It cannot be told whether anybody works in it, or what its record says. */
+  Unknown: { readonly id: RunId; readonly reason: string }
+  /** It was taken away meanwhile. */
+  Gone: { readonly id: RunId }
+  /** It is dead, and its record could not be brought to an end. */
+  Failed: { readonly id: RunId; readonly error: StoreError | LeaseError }
+}>
+
+/**
+ * @category constructors
+ * @since 0.1.0
+ */
+export const Recovered = Data.taggedEnum<Recovered>()
+
+const notClaimed = (error: LeaseError): Recovered => {
+  const { id, reason } = error
+  switch (reason._tag) {
+    case "Held":
+    case "Claimed":
+      return Recovered.Live({ id, holders: reason.holders })
+    case "Undecided":
+      return Recovered.Unknown({ id, reason: describeDoubt(reason.doubt) })
+    case "RunGone":
+      return Recovered.Gone({ id })
+    default:
+      return Recovered.Failed({ id, error })
+  }
+}
+
+const claimAndRecover = Effect.fnUntraced(function*({ dir, id }: Entry) {
+  const lease = yield* Lease
+  const claim = yield* Effect.result(lease.claim({ id, dir }))
+  if (Result.isFailure(claim)) return notClaimed(claim.failure)
+  const { status } = claim.success.record
+  if (status !== "running") return Recovered.Ended({ id, status })
+  return yield* recover(claim.success).pipe(
+    Effect.match({
+      onSuccess: (record) =>
+        record.status === "crashed" ? Recovered.Recovered({ id }) : Recovered.Ended({ id, status: record.status }),
+      onFailure: (error) => error.reason._tag === "NoSuchRun" ? Recovered.Gone({ id }) : Recovered.Failed({ id, error })
+    })
+  )
+})
+
+/**
+ * Recovers a run if it needs that, under a claim of its own. It never fails: what stood in the way is the answer.
+ *
+ * @category recovering
+ * @since 0.1.0
+ */
+export const recoverEntry = Effect.fnUntraced(
+  function*(entry: Entry): Effect.fn.Return<Recovered, never, RunStore | Lease> {
+    const { id, record } = entry
+    if (Result.isFailure(record)) {
+      const store = yield* RunStore
+      const liveness = yield* store.liveness(entry)
+      if (liveness._tag === "Live") return Recovered.Live({ id, holders: liveness.holders })
+      const isThere = yield* Effect.isSuccess(store.get(id))
+      return isThere ? Recovered.Unknown({ id, reason: record.failure.message }) : Recovered.Gone({ id })
+    }
+    if (isTerminal(record.success)) return Recovered.Ended({ id, status: record.success.status })
+    return yield* Effect.uninterruptible(Effect.scoped(claimAndRecover(entry)))
+  }
+)
+
+const concurrency = 8
+
+/**
+ * Recovers every run of the store that needs it, newest first, and tells what came of each.
+ *
+ * @category recovering
+ * @since 0.1.0
+ */
+export const recoverAll: Stream.Stream<Recovered, StoreError, RunStore | Lease> = Stream.unwrap(
+  Effect.map(RunStore, (store) => Stream.mapEffect(store.list, recoverEntry, { concurrency }))
 )

@@ -53,7 +53,7 @@ export interface Options {
   readonly onEvent?: ((event: PassEvent) => Effect.Effect<void>) | undefined
 }
 
-/** The index may break under a pass, on a full disk for one; the bundles are there all the same. */
+/** An index that breaks under a pass is not believed the next time it is opened; the bundles are there all the same. */
 const maxIndexes = 2
 
 const body = Effect.fnUntraced(function*(pass: Pass) {
@@ -66,7 +66,8 @@ const body = Effect.fnUntraced(function*(pass: Pass) {
   yield* Acting.act(pass, yield* Planning.plan(pass))
   yield* forgetEmptyDays(pass)
   ledger.left.unknown = yield* session.unknowns
-  yield* session.commit
+  // Without it the next pass has to find out again what this one has; what was to be done is done.
+  yield* Effect.catchTag(session.commit, "IndexBroken", () => Effect.void)
   yield* Sweeping.sweep(pass)
 })
 

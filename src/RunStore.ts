@@ -10,6 +10,7 @@
  *
  * @since 0.1.0
  */
+import * as Clock from "effect/Clock"
 import * as Config from "effect/Config"
 import * as Context from "effect/Context"
 import * as DateTime from "effect/DateTime"
@@ -20,6 +21,7 @@ import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import * as NodePath from "node:path"
 import { make as makeBuilder } from "./internal/BundleBuilder.ts"
+import * as Crash from "./internal/Crash.ts"
 import { type Errno } from "./internal/Errno.ts"
 import { Files } from "./internal/Files.ts"
 import * as RecordFile from "./internal/RecordFile.ts"
@@ -27,6 +29,7 @@ import * as StoreRoot from "./internal/StoreRoot.ts"
 import * as KernelLease from "./KernelLease.ts"
 import { type Held, Lease, type LeaseError } from "./Lease.ts"
 import { Doubt, Liveness } from "./Liveness.ts"
+import * as Outcome from "./Outcome.ts"
 import * as RunId from "./RunId.ts"
 import { RecordError, type RunCommand, type RunRecord, Status, type Tags, timestamp } from "./RunRecord.ts"
 import { StoreError, StoreReason } from "./StoreError.ts"
@@ -94,6 +97,11 @@ export class RunStore extends Context.Service<RunStore, {
   readonly dir: (id: RunId.RunId) => string
   /** Builds and publishes a bundle. Its lease ends with the scope; a bundle that could not be finished is taken away. */
   readonly create: (draft: Draft) => Effect.Effect<Bundle, StoreError | LeaseError, Scope.Scope>
+  /**
+   * Goes on with a run that nobody works in, as its owner. Never waits: whoever works there, or on it, is named. The
+   * record has a new attempt and says `running` again.
+   */
+  readonly resume: (id: RunId.RunId) => Effect.Effect<Bundle, StoreError | LeaseError, Scope.Scope>
   /** Every bundle, newest first, read as far as it is asked for. */
   readonly list: Stream.Stream<Entry, StoreError>
   readonly get: (id: RunId.RunId) => Effect.Effect<Entry, StoreError>
@@ -178,6 +186,11 @@ const make = Effect.fnUntraced(function*(options: Options) {
     return day.success.kind === "directory" ? there.success.kind : day.success.kind
   })
 
+  const requireBundle = Effect.fnUntraced(function*(id: RunId.RunId) {
+    const kind = yield* kindAt(id)
+    if (kind !== "directory") return yield* fail(StoreReason.UnusableRecord({ id, error: notABundle(kind) }))
+  })
+
   const get = Effect.fnUntraced(function*(id: RunId.RunId) {
     return yield* read(id, yield* kindAt(id))
   })
@@ -218,11 +231,25 @@ const make = Effect.fnUntraced(function*(options: Options) {
       ? Effect.succeed(Liveness.Unknown({ doubt: Doubt.RecordUnusable({ error: entry.record.failure }) }))
       : lease.probe(entry)
 
+  // == going on
+
+  const resume = Effect.fn("RunStore.resume")(function*(id: RunId.RunId) {
+    const target = { id, dir: dir(id) }
+    yield* requireBundle(id)
+    return yield* Effect.uninterruptible(Effect.gen(function*() {
+      const { held, record } = yield* lease.resume(target)
+      const now = yield* Clock.currentTimeMillis
+      const before = yield* Crash.crashed(record, target.dir, now)
+      const startedAt = timestamp(DateTime.makeUnsafe(now))
+      const resumed = yield* update(id, () => Outcome.again(before, startedAt))
+      return { ...target, record: resumed, lease: held }
+    }))
+  })
+
   // == writing
 
   const update: RunStore["Service"]["update"] = Effect.fnUntraced(function*(id, change, updateOptions) {
-    const kind = yield* kindAt(id)
-    if (kind !== "directory") return yield* fail(StoreReason.UnusableRecord({ id, error: notABundle(kind) }))
+    yield* requireBundle(id)
     return yield* RecordFile.update(dir(id), change, updateOptions).pipe(
       Effect.mapError((cause) =>
         new StoreError({
@@ -248,6 +275,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
     id: storeId,
     dir,
     create: makeBuilder({ root, dir, lease }),
+    resume,
     list: listFrom(""),
     get,
     liveness,

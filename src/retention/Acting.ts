@@ -61,6 +61,7 @@ const keepUnclaimed = Effect.fnUntraced(
     const reason = reasonNotClaimed(error)
     if (reason === undefined) return yield* pass.session.remove(id)
     if (reason._tag === "Unknown") yield* pass.session.put(unknownRow(row, reason.detail, pass.now))
+    if ("holders" in error.reason) pass.ledger.holders.set(id, error.reason.holders)
     yield* tellKept(pass, id, reason, clockAhead)
   }
 )

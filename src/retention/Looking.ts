@@ -1,11 +1,15 @@
 /** Looking at bundles that nobody has read yet, or that were not finished when they were read last. */
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
+import type { Holder } from "../Holder.ts"
+import * as Crash from "../internal/Crash.ts"
+import type { LeaseError } from "../Lease.ts"
 import { describeDoubt } from "../Liveness.ts"
 import * as Recovery from "../Recovery.ts"
 import type { Row } from "../RunIndex.ts"
 import { isTerminal, type RunRecord } from "../RunRecord.ts"
 import type { Entry } from "../RunStore.ts"
+import type { StoreError } from "../StoreError.ts"
 import { type Pass, rowOf, tellFailure, tellRecovery } from "./Pass.ts"
 
 /** @internal */
@@ -17,22 +21,32 @@ export const unknownRow = (row: Row, problem: string, now: number): Row => ({
   lookedAt: now
 })
 
+const live = (pass: Pass, record: RunRecord, row: Row, holders: ReadonlyArray<Holder>) => {
+  pass.ledger.holders.set(row.id, holders)
+  return rowOf(record, row, "running", pass.now)
+}
+
+const unrecovered = Effect.fnUntraced(
+  function*(pass: Pass, error: LeaseError | StoreError, record: RunRecord, row: Row) {
+    if (error._tag === "StoreError") yield* tellFailure(pass, row.id, error.message)
+    else if (error.reason._tag === "Held") return live(pass, record, row, error.reason.holders)
+    else if (error.reason._tag === "RunGone") return undefined
+    return unknownRow(row, error.message, pass.now)
+  }
+)
+
 /** A claim is the proof that its owner is dead; whoever slipped in since the look keeps it. */
 const recover = Effect.fnUntraced(function*(pass: Pass, entry: Entry, record: RunRecord, row: Row) {
   if (pass.dryRun) {
     yield* tellRecovery(pass, entry.id)
-    return rowOf(yield* Recovery.crashed(record, entry.dir, pass.now), row, "finished", pass.now)
+    return rowOf(yield* Crash.crashed(record, entry.dir, pass.now), row, "finished", pass.now)
   }
-  const recovered = yield* Effect.scoped(
-    Effect.flatMap(pass.lease.claim(entry), (claim) => Recovery.recover(claim, pass.now))
-  ).pipe(Effect.result)
-  if (Result.isFailure(recovered)) {
-    const error = recovered.failure
-    if (error._tag === "StoreError") yield* tellFailure(pass, entry.id, error.message)
-    return error._tag === "LeaseError" && error.reason._tag === "Held"
-      ? rowOf(record, row, "running", pass.now)
-      : unknownRow(row, error.message, pass.now)
-  }
+  const recovered = yield* Effect.flatMap(pass.lease.claim(entry), (claim) => Recovery.recover(claim, pass.now)).pipe(
+    Effect.scoped,
+    Effect.uninterruptible,
+    Effect.result
+  )
+  if (Result.isFailure(recovered)) return yield* unrecovered(pass, recovered.failure, record, row)
   yield* tellRecovery(pass, entry.id)
   return rowOf(recovered.success, row, "finished", pass.now)
 })
@@ -44,7 +58,7 @@ const read = Effect.fnUntraced(function*(pass: Pass, entry: Entry, row: Row) {
   const liveness = yield* pass.store.liveness(entry)
   switch (liveness._tag) {
     case "Live":
-      return rowOf(record, row, "running", pass.now)
+      return live(pass, record, row, liveness.holders)
     case "Unknown":
       return unknownRow(rowOf(record, row, "unknown", pass.now), describeDoubt(liveness.doubt), pass.now)
     case "Dead":
@@ -60,12 +74,8 @@ const read = Effect.fnUntraced(function*(pass: Pass, entry: Entry, row: Row) {
 export const look = Effect.fnUntraced(function*(pass: Pass, row: Row) {
   pass.ledger.looked++
   const entry = yield* Effect.result(pass.store.get(row.id))
-  if (Result.isFailure(entry)) {
-    yield* pass.session.remove(row.id)
-    return undefined
-  }
-  const fresh = yield* read(pass, entry.success, row)
-  yield* pass.session.put(fresh)
+  const fresh = Result.isSuccess(entry) ? yield* read(pass, entry.success, row) : undefined
+  yield* fresh === undefined ? pass.session.remove(row.id) : pass.session.put(fresh)
   return fresh
 })
 

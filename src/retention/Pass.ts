@@ -1,5 +1,6 @@
 /** What the steps of one pass share: what they work with, and what has been done and found so far. */
 import type * as Effect from "effect/Effect"
+import type { Holder } from "../Holder.ts"
 import type { Lease } from "../Lease.ts"
 import type { BundleFacts } from "../RetentionFacts.ts"
 import type { RetentionPolicy } from "../RetentionPolicy.ts"
@@ -37,6 +38,8 @@ export interface Ledger {
   readonly removed: Array<{ readonly id: RunId; readonly reason: string; readonly bytes: number | null }>
   readonly recovered: Array<{ readonly id: RunId }>
   readonly kept: Map<RunId, KeepReason>
+  /** Who was found to hold what is live. */
+  readonly holders: Map<RunId, ReadonlyArray<Holder>>
   /** Bundles that no step looked at, since no limit comes to them. */
   keptElsewhere: number
   readonly failed: Array<{ readonly id: string; readonly reason: string }>
@@ -51,6 +54,7 @@ export const makeLedger = (tell: Ledger["tell"]): Ledger => ({
   removed: [],
   recovered: [],
   kept: new Map(),
+  holders: new Map(),
   keptElsewhere: 0,
   failed: [],
   freedBytes: 0,
@@ -81,7 +85,7 @@ export const tellRecovery = ({ ledger }: Pass, id: RunId): Effect.Effect<void> =
 /** @internal */
 export const tellKept = ({ ledger }: Pass, id: RunId, reason: KeepReason, clockAhead: boolean): Effect.Effect<void> => {
   ledger.kept.set(id, reason)
-  return ledger.tell(PassEvent.Kept({ id, reason, clockAhead }))
+  return ledger.tell(PassEvent.Kept({ id, reason, clockAhead, holders: ledger.holders.get(id) ?? [] }))
 }
 
 /** @internal */

@@ -13,7 +13,7 @@ import { endOf } from "../RetentionFacts.ts"
 import { startOfSpan } from "../RetentionKeepRules.ts"
 import { hasLimits, isEmpty, periodFields } from "../RetentionPolicy.ts"
 import type { RunId } from "../RunId.ts"
-import type { IndexBroken, Position, Row } from "../RunIndex.ts"
+import { type IndexBroken, type Position, position, type Row } from "../RunIndex.ts"
 import type { RunStore } from "../RunStore.ts"
 import { isSettled } from "./Discovery.ts"
 import { look } from "./Looking.ts"
@@ -134,7 +134,7 @@ const planOf = Effect.fnUntraced(function*(
   const decideNow = () => decide([...window.rows.values()].map(factsOf), pass.policy, pass.now, disk, elsewhere)
   let plan: Plan = decideNow()
   // For free space the sizes of the oldest are needed, and each may be enough.
-  while (disk !== undefined && plan.needsSize.length > 0 && !(yield* isOver(pass))) {
+  for (let isLate = disk === undefined; !isLate && plan.needsSize.length > 0; isLate = yield* isOver(pass)) {
     const id = plan.needsSize.find((needed) => window.rows.get(needed)?.bytes === undefined)
     const row = id === undefined ? undefined : window.rows.get(id)
     if (row === undefined || row.state !== "finished") break
@@ -154,26 +154,21 @@ const limitsHoldAt = (plan: Plan, window: Window, frontier: Row) =>
 
 const removalsIn = (plan: Plan) => plan.decisions.filter(({ action }) => action === "remove").length
 
-const place = (row: Row): Position => ({
-  endedAt: Math.min(row.endedAt, row.firstSeenEnded ?? row.endedAt),
-  id: row.id
-})
-
 const planWindow = Effect.fnUntraced(function*(pass: Pass) {
   const window = makeWindow(pass)
   for (const row of yield* counted(pass)) yield* window.add(row)
   const disk = yield* freeBytes(pass)
   let plan = yield* planOf(pass, window, disk)
-  let position: Position | undefined
+  let reached: Position | undefined
   let reachedEnd = false
   for (let scanned = 0; scanned < maxScanned;) {
-    const rows = yield* pass.session.oldest(position, chunk)
+    const rows = yield* pass.session.oldest(reached, chunk)
     const frontier = rows.at(-1)
     if (frontier === undefined) {
       reachedEnd = true
       break
     }
-    position = place(frontier)
+    reached = position(frontier)
     scanned += rows.length
     for (const row of rows) yield* window.add(row)
     plan = yield* planOf(pass, window, disk)

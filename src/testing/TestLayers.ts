@@ -14,6 +14,7 @@ import * as Layer from "effect/Layer"
 import * as Ref from "effect/Ref"
 import * as Result from "effect/Result"
 import * as Schedule from "effect/Schedule"
+import * as Scope from "effect/Scope"
 import * as NodeOs from "node:os"
 import * as ArtifactName from "../ArtifactName.ts"
 import { Files } from "../internal/Files.ts"
@@ -217,8 +218,20 @@ export const layerLease: Layer.Layer<Lease | TestLease> = Layer.fresh(Layer.effe
     yield* exclude(target)
     return { target, record: yield* RecordFile.read(target.dir) }
   })
+  const resume: Lease["Service"]["resume"] = Effect.fnUntraced(function*(target) {
+    const scope = yield* Effect.scope
+    // Counted as a holder before the claim is let go, so that nobody comes in between.
+    const record = yield* Effect.scoped(Effect.gen(function*() {
+      const { record } = yield* claim(target)
+      change(target.id, (before) => ({ ...before, holders: before.holders + 1 }))
+      const leave = () => change(target.id, (before) => ({ ...before, holders: before.holders - 1 }))
+      yield* Scope.addFinalizer(scope, Effect.sync(leave))
+      return record
+    }))
+    return { held: held(target), record }
+  })
 
-  return Context.make(Lease, Lease.of({ create, hold, claim, claimBare, probe })).pipe(
+  return Context.make(Lease, Lease.of({ create, hold, claim, claimBare, resume, probe })).pipe(
     Context.add(TestLease, TestLease.of({ tell: (state) => Effect.sync(() => void (told = state)) }))
   )
 })))

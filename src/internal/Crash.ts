@@ -1,0 +1,55 @@
+/**
+ * What is known of a run whose owner died before it could say how it ended.
+ */
+import * as DateTime from "effect/DateTime"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import * as Schema from "effect/Schema"
+import { type RunRecord, type Timestamp, timestamp, toMillis } from "../RunRecord.ts"
+import { readTail } from "./io.ts"
+
+const tailBytes = 64 * 1024
+
+const decodeEvent = Schema.decodeUnknownOption(Schema.fromJsonString(Schema.Struct({ timestamp: Schema.String })))
+
+/** The last event of a killed process may be half a line; the one before it then has to do. */
+const lastEvent = Effect.fnUntraced(function*(dir: string) {
+  const tail = yield* Effect.orElseSucceed(readTail(`${dir}/logs/events.jsonl`, tailBytes), () => "")
+  for (const line of tail.split("\n").toReversed()) {
+    const event = decodeEvent(line)
+    const millis = Option.isSome(event) ? Date.parse(event.value.timestamp) : Number.NaN
+    if (!Number.isNaN(millis)) return millis
+  }
+  return undefined
+})
+
+const findEnd = Effect.fnUntraced(function*(dir: string, startedAt: number, foundAt: number) {
+  const event = yield* lastEvent(dir)
+  return event !== undefined && event >= startedAt && event <= foundAt ? event : Math.max(startedAt, foundAt)
+})
+
+/**
+ * The record with a crash for its end.
+ *
+ * @internal
+ */
+export const end = (record: RunRecord, endedAt: Timestamp): RunRecord =>
+  record.status !== "running" ? record : {
+    ...record,
+    status: "crashed",
+    endedAt,
+    attempts: record.attempts.map((attempt, index) =>
+      index === record.attempts.length - 1 ? { ...attempt, endedAt, status: "crashed" } : attempt
+    )
+  }
+
+/**
+ * What the record of a run becomes that was found dead at an instant, in milliseconds since 1970. Writes nothing.
+ *
+ * @internal
+ */
+export const crashed = Effect.fnUntraced(function*(record: RunRecord, dir: string, foundAt: number) {
+  const { startedAt } = record.attempts.at(-1) ?? record
+  const endedAt = yield* findEnd(dir, toMillis(startedAt), foundAt)
+  return end(record, timestamp(DateTime.makeUnsafe(endedAt)))
+})
