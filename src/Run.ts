@@ -12,27 +12,55 @@
  * @since 0.1.0
  */
 import * as Context from "effect/Context"
-import * as DateTime from "effect/DateTime"
+import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
+import * as Result from "effect/Result"
 import * as Scope from "effect/Scope"
 import type * as Tracer from "effect/Tracer"
-import * as ArtifactName from "./ArtifactName.ts"
-import { Files } from "./internal/Files.ts"
-import * as Signals from "./internal/Signals.ts"
+import type * as ArtifactName from "./ArtifactName.ts"
+import * as RunSession from "./internal/RunSession.ts"
 import { variable } from "./internal/StoreRoot.ts"
-import type { Lease, LeaseError, Shared } from "./Lease.ts"
-import * as Outcome from "./Outcome.ts"
+import { Lease, type LeaseError, type Shared as SharedLease } from "./Lease.ts"
+import type * as Outcome from "./Outcome.ts"
 import * as Redaction from "./Redaction.ts"
 import type { PolicyError } from "./RetentionPolicy.ts"
 import { isRunId, type RunId } from "./RunId.ts"
-import { type RunCommand, type RunRecord, type Tags, timestamp } from "./RunRecord.ts"
+import type { RunCommand, Tags } from "./RunRecord.ts"
 import * as RunRetention from "./RunRetention.ts"
 import * as RunStore from "./RunStore.ts"
 import { StoreError, StoreReason } from "./StoreError.ts"
-import * as Telemetry from "./Telemetry.ts"
+import type * as Telemetry from "./Telemetry.ts"
+
+/**
+ * What a start and a resume have in common.
+ *
+ * @category options
+ * @since 0.1.0
+ */
+export interface Shared {
+  /** More secrets than the usual ones, to be redacted from the command and from messages. */
+  readonly redact?: ReadonlyArray<RegExp> | undefined
+  readonly telemetry?: Telemetry.Options | undefined
+  /** One bounded pass of retention beside the program; on, with the standard policy. */
+  readonly retention?: RunRetention.Options | undefined
+}
+
+/**
+ * How a run is joined.
+ *
+ * @category options
+ * @since 0.1.0
+ */
+export interface AttachOptions {
+  /** The run, as a person names it; else the one that the environment names. */
+  readonly run?: string | undefined
+  /** How long to wait for a claim that is being worked; 5 seconds. */
+  readonly patience?: Duration.Input | undefined
+  readonly telemetry?: Telemetry.Options | undefined
+}
 
 /**
  * What a run is started with.
@@ -40,17 +68,12 @@ import * as Telemetry from "./Telemetry.ts"
  * @category options
  * @since 0.1.0
  */
-export interface Options {
+export interface Options extends Shared {
   /** What people call it; it need not be unique. */
   readonly name: string
   readonly tags?: Tags | undefined
   /** The command that it runs; secrets in it are redacted before it is written. */
   readonly command?: RunCommand | undefined
-  /** More secrets than the usual ones, to be redacted from the command and from messages. */
-  readonly redact?: ReadonlyArray<RegExp> | undefined
-  readonly telemetry?: Telemetry.Options | undefined
-  /** One bounded pass of retention beside the program; on, with the standard policy. */
-  readonly retention?: RunRetention.Options | undefined
   /** Go on, unprotected, where the file system has no locks. The record says so, and nothing will ever remove it. */
   readonly unprotected?: boolean | undefined
 }
@@ -97,26 +120,8 @@ export class Run extends Context.Service<Run, {
   /** Fails with `LeaseLost` when something other than Leasehold has taken the lease file away. */
   readonly check: Effect.Effect<void, LeaseError>
   /** A lease for a child, to be handed on as a file descriptor. */
-  readonly share: Effect.Effect<Shared, LeaseError, Scope.Scope>
+  readonly share: Effect.Effect<SharedLease, LeaseError, Scope.Scope>
 }>()("leasehold/Run") {}
-
-/** Why what was done may not be on the disk or may not have been protected. */
-type Trouble = StoreError | LeaseError
-
-/** A run that has begun. `finish` is for whoever knows the program's exit before the scope does. */
-interface Session {
-  readonly services: Context.Context<Run>
-  readonly finish: (exit: Exit.Exit<unknown, unknown>) => Effect.Effect<void>
-  readonly trouble: () => Trouble | undefined
-}
-
-const pathsOf = (dir: string): Paths => ({
-  record: `${dir}/run.json`,
-  logs: `${dir}/logs`,
-  telemetry: `${dir}/telemetry`,
-  temp: `${dir}/temp`,
-  artifacts: `${dir}/artifacts`
-})
 
 /** A run inside a run has the outer one for parent, be it in this process or in the one that started it. */
 const findParent = Effect.fnUntraced(function*(root: string) {
@@ -126,93 +131,101 @@ const findParent = Effect.fnUntraced(function*(root: string) {
   return id !== undefined && isRunId(id) && (yield* variable("LEASEHOLD_ROOT")) === root ? id : undefined
 })
 
-const redactCommand = (command: RunCommand, redactor: Redaction.Redactor): RunCommand => ({
-  ...command,
-  argv: redactor.argv(command.argv)
+const redactorOf = ({ redact }: Shared) =>
+  redact === undefined ? Redaction.standard : Redaction.make({ patterns: redact })
+
+/** Everything from the lease to the sinks, in the order in which it is let go of from behind. */
+const begin = Effect.fnUntraced(function*<R>(
+  options: Shared,
+  redactor: Redaction.Redactor,
+  acquire: Effect.Effect<RunStore.Bundle, StoreError | LeaseError, R>
+) {
+  const retention = yield* RunRetention.prepare(options.retention)
+  const bundle = yield* acquire
+  yield* retention.begin(bundle.id)
+  return yield* RunSession.own(bundle, { telemetry: options.telemetry, redact: redactor.text })
 })
 
-const begin = Effect.fnUntraced(function*(options: Options) {
+const start = Effect.fnUntraced(function*(options: Options) {
   const store = yield* RunStore.RunStore
-  const redactor = options.redact === undefined ? Redaction.standard : Redaction.make({ patterns: options.redact })
-  const retention = yield* RunRetention.prepare(options.retention)
+  const redactor = redactorOf(options)
+  const { command } = options
   const parent = yield* findParent(store.root)
-  const bundle = yield* store.create({
+  const draft: RunStore.Draft = {
     name: options.name,
     tags: options.tags ?? {},
     parent,
-    command: options.command === undefined ? undefined : redactCommand(options.command, redactor),
+    command: command === undefined ? undefined : { ...command, argv: redactor.argv(command.argv) },
     unprotected: options.unprotected
-  })
-  const { dir, id } = bundle
-  let known = bundle.record
-  let trouble: Trouble | undefined
+  }
+  return yield* begin(options, redactor, store.create(draft))
+})
 
-  const write = Effect.fnUntraced(function*(change: (record: RunRecord) => RunRecord, fsync = false) {
-    known = yield* store.update(id, change, { fsync, lost: known })
-  })
+const goOn = Effect.fnUntraced(function*(name: string, options: Shared) {
+  const store = yield* RunStore.RunStore
+  const { id } = yield* store.find(name)
+  return yield* begin(options, redactorOf(options), store.resume(id))
+})
 
-  const conclude = Effect.fnUntraced(function*(outcome: Outcome.Outcome) {
-    const endedAt = timestamp(yield* DateTime.now)
-    yield* write((record) => Outcome.record(record, outcome, endedAt))
-  })
+/** The run that the environment names, if it is one of this store. */
+const findOwn = Effect.fnUntraced(function*(store: RunStore.RunStore["Service"]) {
+  const root = yield* variable("LEASEHOLD_ROOT")
+  const id = yield* variable("LEASEHOLD_RUN_ID")
+  const refuse = (problem: string) => Effect.fail(new StoreError({ reason: StoreReason.NotInRun({ problem }) }))
+  if (id === undefined || root === undefined) return yield* refuse("LEASEHOLD_RUN_ID or LEASEHOLD_ROOT is not set")
+  if (root !== store.root) return yield* refuse(`LEASEHOLD_ROOT is ${root}, and the store is ${store.root}`)
+  if (!isRunId(id)) return yield* refuse("LEASEHOLD_RUN_ID is not a run id")
+  return yield* store.get(id)
+})
 
-  /** For the places that cannot fail any more: what went wrong is said, kept for whoever still can, and passed by. */
-  const orRemember = <A>(effect: Effect.Effect<A, Trouble>) =>
-    Effect.catch(effect, (error) => {
-      trouble ??= error
-      return Effect.logError(error.message)
-    })
+const enter = Effect.fnUntraced(function*(options: AttachOptions) {
+  const store = yield* RunStore.RunStore
+  const lease = yield* Lease
+  const { dir, id } = yield* (options.run === undefined ? findOwn(store) : store.find(options.run))
+  // The lease before anything else: only under it is what is read still true.
+  const held = yield* lease.hold({ id, dir }, { role: "joined", patience: options.patience })
+  const { record } = yield* store.get(id)
+  if (Result.isFailure(record)) {
+    return yield* new StoreError({ reason: StoreReason.UnusableRecord({ id, error: record.failure }) })
+  }
+  return yield* RunSession.join({ id, dir, record: record.success, lease: held }, options)
+})
 
-  const finish = (exit: Exit.Exit<unknown, unknown>) =>
-    known.status !== "running"
-      ? Effect.void
-      : orRemember(conclude(Outcome.fromExit(exit, { signal: Signals.received(), redact: redactor.text })))
+const servicesOf = ({ run, sinks }: RunSession.Session) => Context.add(sinks, Run, Run.of(run))
 
-  // Registered after the lease was taken and before telemetry starts, so that it runs between the two.
-  yield* Effect.addFinalizer((exit) =>
+/** Drives a program in a session: its outcome first, then its finalizers, then everything else. */
+const drive = <E2, R2>(session: Effect.Effect<RunSession.Session, E2, R2 | Scope.Scope>) =>
+<A, E, R>(
+  program: Effect.Effect<A, E, R>
+): Effect.Effect<
+  A,
+  E | E2 | StoreError | LeaseError,
+  Exclude<Exclude<R, Scope.Scope>, Run> | Exclude<R2 | Scope.Scope, Scope.Scope>
+> =>
+  Effect.uninterruptibleMask((restore) =>
     Effect.gen(function*() {
-      yield* finish(exit)
-      const releasedAt = timestamp(yield* DateTime.now)
-      yield* orRemember(write((record) => ({ ...record, releasedAt }), true))
-      yield* orRemember(bundle.lease.check)
+      const lifetime = yield* Scope.make("sequential")
+      const current = yield* session.pipe(
+        Scope.provide(lifetime),
+        Effect.onError((cause) => Scope.close(lifetime, Exit.failCause(cause)))
+      )
+      const services = servicesOf(current)
+      const hooks = yield* Scope.fork(lifetime, "sequential")
+      const exit = yield* restore(program).pipe(
+        Scope.provide(hooks),
+        Effect.provideContext(services),
+        Effect.exit
+      )
+      yield* current.finish(exit)
+      yield* Scope.close(hooks, exit).pipe(
+        Effect.catchCause((cause) => Effect.logError("a clean-up hook failed", cause)),
+        Effect.provideContext(services)
+      )
+      yield* Scope.close(lifetime, exit)
+      const trouble = current.trouble()
+      return yield* trouble !== undefined && Exit.isSuccess(exit) ? Effect.fail(trouble) : exit
     })
   )
-
-  const protectedly = <A, E>(effect: Effect.Effect<A, E>) => Effect.andThen(bundle.lease.check, effect)
-  const run = Run.of({
-    id,
-    name: options.name,
-    dir,
-    paths: pathsOf(dir),
-    parent,
-    artifact: (name) =>
-      protectedly(Effect.gen(function*() {
-        const files = yield* Files
-        const path = `${dir}/artifacts/${yield* Effect.fromResult(ArtifactName.parse(name))}`
-        yield* files.mkdir(path.slice(0, path.lastIndexOf("/")), { recursive: true }).pipe(
-          Effect.mapError((errno) => new StoreError({ reason: StoreReason.System({ errno }) }))
-        )
-        return path
-      })),
-    annotate: (tags) => protectedly(write((record) => ({ ...record, tags: { ...record.tags, ...tags } }))),
-    pin: (reason) =>
-      protectedly(
-        Effect.flatMap(DateTime.now, (now) => write((record) => ({ ...record, pin: { reason, at: timestamp(now) } })))
-      ),
-    conclude,
-    environment: { LEASEHOLD_ROOT: store.root, LEASEHOLD_RUN_ID: id, LEASEHOLD_RUN_DIR: dir },
-    check: bundle.lease.check,
-    share: bundle.lease.share
-  })
-  yield* retention.begin(id)
-  const sinks = yield* Layer.build(Telemetry.layer(run, options.telemetry))
-  const session: Session = {
-    services: Context.add(sinks, Run, run),
-    finish,
-    trouble: () => trouble
-  }
-  return session
-})
 
 /**
  * Runs a program in a run of its own.
@@ -242,34 +255,40 @@ const begin = Effect.fnUntraced(function*(options: Options) {
 export const scoped = (options: Options) =>
 <A, E, R>(
   program: Effect.Effect<A, E, R>
-): Effect.Effect<
-  A,
-  E | StoreError | LeaseError | PolicyError,
-  Exclude<Exclude<Exclude<R, Tracer.ParentSpan>, Scope.Scope>, Run> | RunStore.RunStore | Lease
-> =>
-  Effect.uninterruptibleMask((restore) =>
-    Effect.gen(function*() {
-      const lifetime = yield* Scope.make("sequential")
-      const session = yield* begin(options).pipe(
-        Scope.provide(lifetime),
-        Effect.onError((cause) => Scope.close(lifetime, Exit.failCause(cause)))
-      )
-      const hooks = yield* Scope.fork(lifetime, "sequential")
-      const exit = yield* restore(Effect.withSpan(program, options.name, { kind: "internal" })).pipe(
-        Scope.provide(hooks),
-        Effect.provideContext(session.services),
-        Effect.exit
-      )
-      yield* session.finish(exit)
-      yield* Scope.close(hooks, exit).pipe(
-        Effect.catchCause((cause) => Effect.logError("a clean-up hook failed", cause)),
-        Effect.provideContext(session.services)
-      )
-      yield* Scope.close(lifetime, exit)
-      const trouble = session.trouble()
-      return yield* trouble !== undefined && Exit.isSuccess(exit) ? Effect.fail(trouble) : exit
-    })
-  )
+): Effect.Effect<A, E | StoreError | LeaseError | PolicyError, Needed<R>> =>
+  drive(start(options))(inSpan(options.name, program))
+
+/**
+ * Goes on with a run that nobody works in, as its new owner: the same bundle, a new attempt in its record, `running`
+ * again. Never waits: `Held` and `Claimed` name who has it. The run is named as a person would, by its id, the beginning
+ * of one, `latest` or `latest:STATUS`.
+ *
+ * @category running
+ * @since 0.1.0
+ */
+export const resume = (name: string, options: Shared = {}) =>
+<A, E, R>(
+  program: Effect.Effect<A, E, R>
+): Effect.Effect<A, E | StoreError | LeaseError | PolicyError, Needed<R>> =>
+  drive(goOn(name, options))(inSpan(name, program))
+
+/**
+ * Works in a run that another process owns, as a holder: the bundle is safe until the program and its finalizers are
+ * done, and the run's outcome is not touched. Without `run` it is the run that this process finds itself in, by its
+ * environment. `RunGone` when it came too late.
+ *
+ * @category running
+ * @since 0.1.0
+ */
+export const attach =
+  (options: AttachOptions = {}) =>
+  <A, E, R>(program: Effect.Effect<A, E, R>): Effect.Effect<A, E | StoreError | LeaseError, Needed<R>> =>
+    drive(enter(options))(inSpan("attached", program))
+
+type Needed<R> = Exclude<Exclude<Exclude<R, Tracer.ParentSpan>, Scope.Scope>, Run> | RunStore.RunStore | Lease
+
+const inSpan = <A, E, R>(name: string, program: Effect.Effect<A, E, R>) =>
+  Effect.withSpan(program, name, { kind: "internal" })
 
 /**
  * Provides the current run, in a store that is provided already.
@@ -281,7 +300,7 @@ export const scoped = (options: Options) =>
 export const layerInStore = (
   options: Options
 ): Layer.Layer<Run, StoreError | LeaseError | PolicyError, RunStore.RunStore | Lease> =>
-  Layer.fresh(Layer.effectContext(Effect.map(begin(options), (session) => session.services)))
+  Layer.fresh(Layer.effectContext(Effect.map(start(options), servicesOf)))
 
 /**
  * Provides the current run, and the store it is in.

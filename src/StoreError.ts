@@ -23,6 +23,8 @@ export type StoreReason = Data.TaggedEnum<{
   MalformedName: { readonly name: string }
   /** Nothing in the store has that name. */
   NoSuchRun: { readonly name: string }
+  /** The environment names no run of this store. */
+  NotInRun: { readonly problem: string }
   /** More than one run's id begins so. */
   Ambiguous: { readonly prefix: string; readonly candidates: ReadonlyArray<RunId> }
   /** The record of a run that was to be changed cannot be read. */
@@ -48,6 +50,7 @@ const explain = StoreReason.$match({
   MalformedName: ({ name }) =>
     `${shown(name)} names no run: give an id, the beginning of one, "latest" or "latest:STATUS"`,
   NoSuchRun: ({ name }) => `no run ${shown(name)} in this store`,
+  NotInRun: ({ problem }) => `this process is in no run: ${problem}`,
   Ambiguous: ({ candidates, prefix }) => `${shown(prefix)} is the beginning of several ids: ${candidates.join(", ")}`,
   UnusableRecord: ({ error, id }) => `${id}: ${error.message}`,
   System: ({ errno }) => errno.message

@@ -1,0 +1,155 @@
+/**
+ * One run from the inside: the service that its program is given, and what happens at its end.
+ */
+import * as Context from "effect/Context"
+import * as DateTime from "effect/DateTime"
+import * as Effect from "effect/Effect"
+import type * as Exit from "effect/Exit"
+import * as Layer from "effect/Layer"
+import type * as Scope from "effect/Scope"
+import * as ArtifactName from "../ArtifactName.ts"
+import type { Held, LeaseError } from "../Lease.ts"
+import * as Outcome from "../Outcome.ts"
+import type { Paths, Run } from "../Run.ts"
+import type { RunId } from "../RunId.ts"
+import { type RunRecord, timestamp } from "../RunRecord.ts"
+import { type Bundle, RunStore } from "../RunStore.ts"
+import { StoreError, StoreReason } from "../StoreError.ts"
+import * as Telemetry from "../Telemetry.ts"
+import { Files } from "./Files.ts"
+import * as Signals from "./Signals.ts"
+
+/** Why what was done may not be on the disk or may not have been protected. */
+type Trouble = StoreError | LeaseError
+
+/**
+ * A run that has begun. `finish` is for whoever knows the program's exit before the scope does.
+ *
+ * @internal
+ */
+export interface Session {
+  readonly run: Run["Service"]
+  readonly sinks: Context.Context<never>
+  readonly finish: (exit: Exit.Exit<unknown, unknown>) => Effect.Effect<void>
+  readonly trouble: () => Trouble | undefined
+}
+
+const pathsOf = (dir: string): Paths => ({
+  record: `${dir}/run.json`,
+  logs: `${dir}/logs`,
+  telemetry: `${dir}/telemetry`,
+  temp: `${dir}/temp`,
+  artifacts: `${dir}/artifacts`
+})
+
+const makeArtifact = Effect.fnUntraced(function*(dir: string, name: string) {
+  const files = yield* Files
+  const path = `${dir}/artifacts/${yield* Effect.fromResult(ArtifactName.parse(name))}`
+  yield* files.mkdir(path.slice(0, path.lastIndexOf("/")), { recursive: true }).pipe(
+    Effect.mapError((errno) => new StoreError({ reason: StoreReason.System({ errno }) }))
+  )
+  return path
+})
+
+interface Inside {
+  readonly id: RunId
+  readonly dir: string
+  readonly root: string
+  readonly record: RunRecord
+  readonly lease: Held
+  readonly write: (change: (record: RunRecord) => RunRecord) => Effect.Effect<void, StoreError>
+  readonly conclude: (outcome: Outcome.Outcome) => Effect.Effect<void, StoreError>
+}
+
+/** Whoever lost the lease learns it before anything more is written in its name. */
+const serviceOf = ({ conclude, dir, id, lease, record, root, write }: Inside): Run["Service"] => {
+  const protectedly = <A, E>(effect: Effect.Effect<A, E>) => Effect.andThen(lease.check, effect)
+  return {
+    id,
+    name: record.name,
+    dir,
+    paths: pathsOf(dir),
+    parent: record.parent,
+    artifact: (name) => protectedly(makeArtifact(dir, name)),
+    annotate: (tags) => protectedly(write((before) => ({ ...before, tags: { ...before.tags, ...tags } }))),
+    pin: (reason) =>
+      protectedly(
+        Effect.flatMap(DateTime.now, (now) => write((before) => ({ ...before, pin: { reason, at: timestamp(now) } })))
+      ),
+    conclude,
+    environment: { LEASEHOLD_ROOT: root, LEASEHOLD_RUN_ID: id, LEASEHOLD_RUN_DIR: dir },
+    check: lease.check,
+    share: lease.share
+  }
+}
+
+/**
+ * The session of a run that this process owns. To be acquired when its lease is held, in a scope that the lease
+ * outlives: at the end comes the outcome, if nobody wrote it yet, and the final record.
+ *
+ * @internal
+ */
+export const own = Effect.fnUntraced(function*(
+  bundle: Bundle,
+  options: { readonly telemetry?: Telemetry.Options | undefined; readonly redact: (text: string) => string }
+): Effect.fn.Return<Session, never, RunStore | Scope.Scope> {
+  const store = yield* RunStore
+  const { dir, id, lease } = bundle
+  let known = bundle.record
+  let trouble: Trouble | undefined
+
+  const write = Effect.fnUntraced(function*(change: (record: RunRecord) => RunRecord, fsync = false) {
+    known = yield* store.update(id, change, { fsync, lost: known })
+  })
+
+  const conclude = Effect.fnUntraced(function*(outcome: Outcome.Outcome) {
+    const endedAt = timestamp(yield* DateTime.now)
+    yield* write((record) => Outcome.record(record, outcome, endedAt))
+  })
+
+  /** For the places that cannot fail any more: what went wrong is said, kept for whoever still can, and passed by. */
+  const orRemember = <A>(effect: Effect.Effect<A, Trouble>) =>
+    Effect.catch(effect, (error) => {
+      trouble ??= error
+      return Effect.logError(error.message)
+    })
+
+  const finish = (exit: Exit.Exit<unknown, unknown>) =>
+    known.status !== "running"
+      ? Effect.void
+      : orRemember(conclude(Outcome.fromExit(exit, { signal: Signals.received(), redact: options.redact })))
+
+  // Registered after the lease was taken and before telemetry starts, so that it runs between the two.
+  yield* Effect.addFinalizer((exit) =>
+    Effect.gen(function*() {
+      yield* finish(exit)
+      const releasedAt = timestamp(yield* DateTime.now)
+      yield* orRemember(write((record) => ({ ...record, releasedAt }), true))
+      yield* orRemember(lease.check)
+    })
+  )
+
+  const run = serviceOf({ id, dir, root: store.root, record: known, lease, write, conclude })
+  const sinks = yield* Layer.build(Telemetry.layer(run, options.telemetry))
+  return { run, sinks, finish, trouble: () => trouble }
+})
+
+/**
+ * The session of a process that works in a run it does not own: it holds a lease, and the run's outcome is not its own.
+ *
+ * @internal
+ */
+export const join = Effect.fnUntraced(function*(
+  joined: { readonly id: RunId; readonly dir: string; readonly record: RunRecord; readonly lease: Held },
+  options: { readonly telemetry?: Telemetry.Options | undefined }
+): Effect.fn.Return<Session, never, RunStore | Scope.Scope> {
+  const store = yield* RunStore
+  const run = serviceOf({
+    ...joined,
+    root: store.root,
+    write: (change) => Effect.asVoid(store.update(joined.id, change)),
+    conclude: () => Effect.void
+  })
+  const sinks = yield* Layer.build(Telemetry.layer(run, options.telemetry))
+  return { run, sinks, finish: () => Effect.void, trouble: () => undefined }
+})
