@@ -1,7 +1,7 @@
 /**
  * One run from the inside: the service that its program is given, and what happens at its end.
  */
-import * as Context from "effect/Context"
+import type * as Context from "effect/Context"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import type * as Exit from "effect/Exit"
