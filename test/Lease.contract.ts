@@ -1,5 +1,6 @@
 /** What every lease layer must keep, whatever its locks are made of. */
 import { assert, describe, it } from "@effect/vitest"
+import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
@@ -78,6 +79,40 @@ export const leaseContract = (name: string, layer: Layer.Layer<Lease>): void => 
           yield* Fiber.interrupt(giving)
           yield* Scope.close(claim, Exit.void)
           assert.isTrue(Exit.isSuccess(yield* Fiber.await(waiting)))
+        })
+      ))
+
+    it.live("a claim turned into a lease keeps claimants and a second resumer out, and lets others join", () =>
+      withBundle((target, lease) =>
+        Effect.gen(function*() {
+          const owner = yield* Scope.make()
+          const { record } = yield* Scope.provide(lease.resume(target), owner)
+          assert.strictEqual(record.id, target.id)
+          assert.strictEqual(yield* reason(Effect.scoped(lease.resume(target))), "Held")
+          assert.strictEqual(yield* reason(Effect.scoped(lease.claim(target))), "Held")
+          yield* Effect.scoped(lease.hold(target, { role: "joined" }))
+          yield* Scope.close(owner, Exit.void)
+          assert.strictEqual(yield* look(target, lease), "Dead")
+        })
+      ))
+
+    it.live("of twenty that resume at once one goes and nineteen are told that it is held", () =>
+      withBundle((target, lease) =>
+        Effect.gen(function*() {
+          for (let round = 0; round < 20; round++) {
+            const done = yield* Deferred.make<void>()
+            let decided = 0
+            // The winner stays until everybody has had an answer.
+            const resume = Effect.scoped(Effect.gen(function*() {
+              const answer = yield* reason(lease.resume(target))
+              if (++decided === 20) yield* Deferred.succeed(done, undefined)
+              if (answer === "granted") yield* Deferred.await(done)
+              return answer
+            }))
+            const answers = yield* Effect.all(Array.from({ length: 20 }, () => resume), { concurrency: "unbounded" })
+            assert.strictEqual(answers.filter((answer) => answer === "granted").length, 1)
+            assert.strictEqual(answers.filter((answer) => answer === "Held").length, 19)
+          }
         })
       ))
 
