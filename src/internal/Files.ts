@@ -25,7 +25,7 @@ export interface Info {
   readonly size: number
   /** Bytes allocated on the disk, not the length of the content. */
   readonly allocated: number
-  readonly mtimeMillis: number
+  readonly mtimeNanos: bigint
 }
 
 /** @internal */
@@ -34,11 +34,40 @@ export interface Entry {
   readonly kind: Kind | undefined
 }
 
+/**
+ * A directory to find names in: an open descriptor of it, or a path. On Linux a descriptor goes on meaning the same
+ * directory whatever becomes of the names above it, and its length has no limit.
+ *
+ * @internal
+ */
+export type Place = number | Buffer
+
+/**
+ * An entry of a directory with its name as the file system has it, which need not be UTF-8.
+ *
+ * @internal
+ */
+export interface ByteEntry {
+  readonly name: Buffer
+  readonly kind: Kind | undefined
+}
+
+/**
+ * A listing that is being read. The end is an empty piece.
+ *
+ * @internal
+ */
+export interface Listing {
+  readonly read: Effect.Effect<ReadonlyArray<ByteEntry>, Errno>
+  readonly close: Effect.Effect<void>
+}
+
 /** @internal */
 export interface FilesApi {
   readonly open: (path: string, flags: number, mode?: number) => Effect.Effect<number, Errno>
   readonly close: (fd: number) => Effect.Effect<void>
-  readonly read: (fd: number, buffer: Uint8Array, path: string) => Effect.Effect<number, Errno>
+  /** From a position, else from where the last read ended. */
+  readonly read: (fd: number, buffer: Uint8Array, path: string, position?: number) => Effect.Effect<number, Errno>
   readonly write: (fd: number, bytes: Uint8Array, path: string) => Effect.Effect<number, Errno>
   readonly fsync: (fd: number, path: string) => Effect.Effect<void, Errno>
   readonly fstat: (fd: number, path: string) => Effect.Effect<Info, Errno>
@@ -51,9 +80,28 @@ export interface FilesApi {
   readonly realpath: (path: string) => Effect.Effect<string, Errno>
   readonly readdir: (path: string) => Effect.Effect<ReadonlyArray<Entry>, Errno>
   readonly fileSystemType: (path: string) => Effect.Effect<number, Errno>
+  /** What is left for this user on the file system of a path, in bytes. */
+  readonly freeBytes: (path: string) => Effect.Effect<number, Errno>
   /** Removes a tree of our own making, in which nobody else can have put anything. */
   readonly removeOwnTree: (path: string) => Effect.Effect<void, Errno>
+
+  // == by bytes, in a place
+
+  readonly openAt: (place: Place, name: Buffer, flags: number) => Effect.Effect<number, Errno>
+  readonly lstatAt: (place: Place, name: Buffer) => Effect.Effect<Info, Errno>
+  readonly unlinkAt: (place: Place, name: Buffer) => Effect.Effect<void, Errno>
+  /** The same in the thread pool, for files whose blocks take long to give back. */
+  readonly unlinkLaterAt: (place: Place, name: Buffer) => Effect.Effect<void, Errno>
+  readonly rmdirAt: (place: Place, name: Buffer) => Effect.Effect<void, Errno>
+  readonly renameAt: (place: Place, from: Buffer, toPlace: Place, to: Buffer) => Effect.Effect<void, Errno>
+  /** Of the place itself. */
+  readonly chmodAt: (place: Place, mode: number) => Effect.Effect<void, Errno>
+  /** Begins a listing of the place, to be read in pieces of at most {@link listingPiece} entries. */
+  readonly listAt: (place: Place) => Effect.Effect<Listing, Errno>
 }
+
+/** @internal */
+export const listingPiece = 256
 
 const { O_APPEND, O_CREAT, O_DIRECTORY, O_EXCL, O_NOFOLLOW, O_NONBLOCK, O_RDONLY, O_RDWR, O_WRONLY } = NFS.constants
 
@@ -69,7 +117,12 @@ export const Flags = {
   lock: O_RDWR | (O_NOFOLLOW ?? 0) | (O_NONBLOCK ?? 0),
   create: O_RDWR | O_CREAT | O_EXCL | (O_NOFOLLOW ?? 0),
   append: O_WRONLY | O_APPEND | O_CREAT | (O_NOFOLLOW ?? 0),
-  directory: O_RDONLY | (O_DIRECTORY ?? 0) | (O_NOFOLLOW ?? 0)
+  directory: O_RDONLY | (O_DIRECTORY ?? 0) | (O_NOFOLLOW ?? 0),
+  /**
+   * A hold on a directory that needs no permission on it and reads nothing: O_PATH, which only Linux has and node does
+   * not name.
+   */
+  anchor: (process.platform === "linux" ? 0o10000000 : O_RDONLY) | (O_DIRECTORY ?? 0) | (O_NOFOLLOW ?? 0)
 } as const
 
 type Typed = Pick<NFS.Stats, "isFile" | "isDirectory" | "isSymbolicLink" | "isFIFO" | "isSocket">
@@ -96,7 +149,7 @@ const toInfo = (stats: NFS.BigIntStats): Info => ({
   nlink: Number(stats.nlink),
   size: Number(stats.size),
   allocated: Number(stats.blocks) * 512,
-  mtimeMillis: Number(stats.mtimeMs)
+  mtimeNanos: stats.mtimeNs
 })
 
 const sync = <A>(call: string, path: string, evaluate: () => A): Effect.Effect<A, Errno> =>
@@ -104,6 +157,44 @@ const sync = <A>(call: string, path: string, evaluate: () => A): Effect.Effect<A
 
 const later = <A>(call: string, path: string, evaluate: () => Promise<A>): Effect.Effect<A, Errno> =>
   Effect.tryPromise({ try: evaluate, catch: (cause) => fromUnknown(call, path, cause) })
+
+// == by bytes, in a place
+
+const slash = Buffer.from("/")
+
+const pathOf = (place: Place): Buffer => typeof place === "number" ? Buffer.from(`/proc/self/fd/${place}`) : place
+
+const join = (place: Place, name: Buffer): Buffer => Buffer.concat([pathOf(place), slash, name])
+
+/** Errors name the last part alone: whoever walks knows the way there, which need not be the path that was used. */
+const syncAt = <A>(call: string, name: Buffer, evaluate: () => A): Effect.Effect<A, Errno> =>
+  Effect.try({ try: evaluate, catch: (cause) => fromUnknown(call, name.toString(), cause) })
+
+// @types/node knows listings in UTF-8 alone.
+const openListing = (path: Buffer): NFS.Dir =>
+  NFS.opendirSync(path, { encoding: "buffer" as BufferEncoding, bufferSize: listingPiece })
+
+const readPiece = (dir: NFS.Dir): ReadonlyArray<ByteEntry> => {
+  const piece: Array<ByteEntry> = []
+  while (piece.length < listingPiece) {
+    const entry = dir.readSync()
+    if (entry === null) break
+    piece.push({ name: entry.name as unknown as Buffer, kind: kindOf(entry) })
+  }
+  return piece
+}
+
+const listAt = (place: Place): Effect.Effect<Listing, Errno> =>
+  syncAt("opendir", pathOf(place), () => openListing(pathOf(place))).pipe(
+    Effect.map((dir) => ({
+      read: syncAt("readdir", pathOf(place), () => readPiece(dir)),
+      close: Effect.sync(() => {
+        try {
+          dir.closeSync()
+        } catch {}
+      })
+    }))
+  )
 
 /** @internal */
 export const node: FilesApi = {
@@ -115,7 +206,8 @@ export const node: FilesApi = {
         NFS.closeSync(fd)
       } catch {}
     }),
-  read: (fd, buffer, path) => sync("read", path, () => NFS.readSync(fd, buffer)),
+  read: (fd, buffer, path, position) =>
+    sync("read", path, () => NFS.readSync(fd, buffer, { position: position ?? null })),
   write: (fd, bytes, path) => sync("write", path, () => NFS.writeSync(fd, bytes)),
   fsync: (fd, path) =>
     Effect.callback<void, Errno>((resume) => {
@@ -136,7 +228,25 @@ export const node: FilesApi = {
       return entries.map((entry) => ({ name: entry.name, kind: kindOf(entry) }))
     }),
   fileSystemType: (path) => later("statfs", path, async () => (await NFS.promises.statfs(path)).type),
-  removeOwnTree: (path) => later("rm", path, () => NFS.promises.rm(path, { recursive: true, force: true }))
+  freeBytes: (path) =>
+    later("statfs", path, async () => {
+      const { bavail, bsize } = await NFS.promises.statfs(path)
+      return bavail * bsize
+    }),
+  removeOwnTree: (path) => later("rm", path, () => NFS.promises.rm(path, { recursive: true, force: true })),
+  openAt: (place, name, flags) => syncAt("open", name, () => NFS.openSync(join(place, name), flags)),
+  lstatAt: (place, name) => syncAt("lstat", name, () => toInfo(NFS.lstatSync(join(place, name), { bigint: true }))),
+  unlinkAt: (place, name) => syncAt("unlink", name, () => NFS.unlinkSync(join(place, name))),
+  unlinkLaterAt: (place, name) =>
+    Effect.callback<void, Errno>((resume) => {
+      NFS.unlink(join(place, name), (cause) =>
+        resume(cause ? Effect.fail(fromUnknown("unlink", name.toString(), cause)) : Effect.void))
+    }),
+  rmdirAt: (place, name) => syncAt("rmdir", name, () => NFS.rmdirSync(join(place, name))),
+  renameAt: (place, from, toPlace, to) =>
+    syncAt("rename", from, () => NFS.renameSync(join(place, from), join(toPlace, to))),
+  chmodAt: (place, mode) => syncAt("chmod", pathOf(place), () => NFS.chmodSync(pathOf(place), mode)),
+  listAt
 }
 
 /** @internal */

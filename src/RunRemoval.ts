@@ -1,0 +1,278 @@
+/**
+ * The removal of a run that a person or a program has named, without any policy.
+ *
+ * **Guarantees.** A run is only removed under its claim, after its record has been read again under it and under the lock
+ * that every change of a record takes: one that anybody works in stays, and so does one that was pinned a moment before.
+ * It leaves the store by one rename into the trash, whole, whatever happens to this process. Nothing outside the store is
+ * touched, whatever lies in the place of a bundle, of its day or of the trash.
+ *
+ * **Limits.** What was removed takes up its space until the trash is swept, by the next pass or by `TrashSweep`.
+ * The index is not told: a pass learns it from the day directory.
+ *
+ * @since 0.1.0
+ */
+import * as Data from "effect/Data"
+import * as Effect from "effect/Effect"
+import * as Result from "effect/Result"
+import type { Errno } from "./internal/Errno.ts"
+import { Files, Flags } from "./internal/Files.ts"
+import * as RecordFile from "./internal/RecordFile.ts"
+import * as RecordLock from "./internal/RecordLock.ts"
+import * as Tree from "./internal/Tree.ts"
+import { type BareClaim, Lease, type LeaseError } from "./Lease.ts"
+import { toTrash } from "./retention/Acting.ts"
+import * as RunId from "./RunId.ts"
+import { type RecordError, version as knownVersion } from "./RunRecord.ts"
+import { RunStore } from "./RunStore.ts"
+import { StoreError, StoreReason } from "./StoreError.ts"
+
+/**
+ * Why a run was not removed, though it may be that nobody works in it.
+ *
+ * @category errors
+ * @since 0.1.0
+ */
+export type RemovalReason = Data.TaggedEnum<{
+  /** Somebody ordered it to be kept. */
+  Pinned: { readonly reason: string }
+  /** Its record is broken, and what can be made out of it says that somebody ordered it to be kept. */
+  PerhapsPinned: {}
+  /** Its record belongs to a newer Leasehold. */
+  NewerVersion: { readonly version: number }
+  /** Its record cannot be read, and it was not said that it is to go all the same. */
+  Unreadable: { readonly error: RecordError }
+  /** It was to go because its record cannot be read, and the record can be read. */
+  Readable: {}
+  /** Its record could not be read at this moment, which does not say that nobody can. */
+  NotNow: { readonly code: string }
+  /** On the way to the bundle, or to the trash, lies something that leads out of the store. */
+  Astray: { readonly path: string; readonly kind: string }
+  /** The system refused something. */
+  System: { readonly errno: Errno }
+}>
+
+/**
+ * @category errors
+ * @since 0.1.0
+ */
+export const RemovalReason = Data.taggedEnum<RemovalReason>()
+
+const explain = (id: RunId.RunId) =>
+  RemovalReason.$match({
+    Pinned: ({ reason }) => `is pinned (${reason}); unpin it first: leasehold unpin ${id}`,
+    PerhapsPinned: () =>
+      "its record is broken and seems to say that the run is pinned; mend run.json, or take the pin out of it, by hand",
+    NewerVersion: ({ version }) =>
+      `its record has format version ${version}, this program knows up to ${knownVersion}; use a newer leasehold`,
+    Unreadable: ({ error }) =>
+      `${error.message}; put a copy of it back, or have every such run removed: leasehold verify --remove-unreadable`,
+    Readable: () => `its record can be read; remove it as any other: leasehold rm ${id}`,
+    NotNow: ({ code }) => `run.json could not be read at this moment (${code}); try again`,
+    Astray: ({ kind, path }) =>
+      `${path} is a ${kind}, not a directory of the store; look what it is for, and remove it`,
+    System: ({ errno }) => errno.message
+  })
+
+/**
+ * @category errors
+ * @since 0.1.0
+ */
+export class RemovalError extends Data.TaggedError("RemovalError")<{
+  readonly id: RunId.RunId
+  readonly reason: RemovalReason
+}> {
+  override get message() {
+    return `${this.id}: ${explain(this.id)(this.reason)}`
+  }
+}
+
+const refuse = (id: RunId.RunId, reason: RemovalReason) => Effect.fail(new RemovalError({ id, reason }))
+
+/** What is not there any more has been removed by somebody else. */
+const orGone = (id: RunId.RunId) =>
+  Effect.mapError((errno: Errno) =>
+    errno.code === "ENOENT"
+      ? new StoreError({ reason: StoreReason.NoSuchRun({ name: id }) })
+      : new RemovalError({ id, reason: RemovalReason.System({ errno }) })
+  )
+
+/** A link on the way would lead out of the store, and what is put into a trash that is one would leave it. */
+const checkWay = Effect.fnUntraced(function*(root: string, id: RunId.RunId, ways = ["runs", `runs/${RunId.day(id)}`]) {
+  const files = yield* Files
+  for (const path of [...ways, "trash"].map((way) => `${root}/${way}`)) {
+    const there = yield* Effect.result(files.lstat(path))
+    if (Result.isSuccess(there) && there.success.kind !== "directory") {
+      return yield* refuse(id, RemovalReason.Astray({ path, kind: there.success.kind }))
+    }
+  }
+})
+
+/** To be moved into another directory, one must be writable itself, and a program may have made its own read-only. */
+const makeWritable = Effect.fnUntraced(function*(dir: string) {
+  const files = yield* Files
+  yield* Effect.acquireUseRelease(
+    Tree.open(dir),
+    (walk) => files.chmodAt(walk.place(), walk.top.mode | 0o700),
+    (walk) => walk.close
+  )
+})
+
+const intoTrash = (root: string, dir: string, id: RunId.RunId): Effect.Effect<void, Errno> =>
+  Effect.catchIf(
+    toTrash(root, dir, id),
+    (errno) => errno.code === "EACCES",
+    (errno) => Effect.andThen(Effect.mapError(makeWritable(dir), () => errno), toTrash(root, dir, id))
+  )
+
+/** A day that has become empty goes too. Whoever is about to publish a bundle in it makes it anew. */
+const leave = Effect.fnUntraced(
+  function*(root: string, id: RunId.RunId, removal: Effect.Effect<void, Errno>) {
+    const files = yield* Files
+    yield* orGone(id)(removal)
+    yield* Effect.ignore(files.rmdir(`${root}/runs/${RunId.day(id)}`))
+  }
+)
+
+/** The refusal of a claim for the record's sake alone is something that the person can do something about. */
+const asRemoval = (error: LeaseError): LeaseError | RemovalError => {
+  const { id, reason } = error
+  if (reason._tag !== "Undecided" || reason.doubt._tag !== "RecordUnusable") return error
+  const unusable = reason.doubt.error
+  return new RemovalError({
+    id,
+    reason: unusable.reason._tag === "NewerVersion"
+      ? RemovalReason.NewerVersion({ version: unusable.reason.version })
+      : RemovalReason.Unreadable({ error: unusable })
+  })
+}
+
+const removeClaimed = Effect.fnUntraced(function*(root: string, id: RunId.RunId, dir: string) {
+  // From here on nobody pins it: whoever has done so is seen, and whoever is about to will find it gone.
+  yield* orGone(id)(RecordLock.take(dir))
+  const record = yield* RecordFile.read(dir)
+  if (Result.isFailure(record)) return yield* refuse(id, RemovalReason.Unreadable({ error: record.failure }))
+  const { pin } = record.success
+  if (pin !== undefined) return yield* refuse(id, RemovalReason.Pinned({ reason: pin.reason }))
+  yield* leave(root, id, intoTrash(root, dir, id))
+})
+
+/**
+ * Removes a run that nobody works in and nobody has pinned.
+ *
+ * **Details**
+ *
+ * Fails with a `LeaseError` that names the holders where somebody works in it, and with a `StoreError` where there is no
+ * such run. One that crashed, and whose record still says `running`, is removed as it is.
+ *
+ * **Example** (The newest run that failed)
+ *
+ * ```ts
+ * import * as Effect from "effect/Effect"
+ * import * as RunRemoval from "leasehold/RunRemoval"
+ * import * as RunStore from "leasehold/RunStore"
+ *
+ * const program = Effect.gen(function*() {
+ *   const store = yield* RunStore.RunStore
+ *   const { id } = yield* store.latest("error")
+ *   yield* RunRemoval.remove(id)
+ * }).pipe(Effect.provide(RunStore.layer()))
+ * ```
+ *
+ * @category removing
+ * @since 0.1.0
+ */
+export const remove = Effect.fn("RunRemoval.remove")(
+  function*(id: RunId.RunId): Effect.fn.Return<void, RemovalError | LeaseError | StoreError, RunStore | Lease> {
+    const { get, root } = yield* RunStore
+    const lease = yield* Lease
+    yield* checkWay(root, id)
+    const { dir, record } = yield* get(id)
+    if (Result.isFailure(record) && record.failure.reason._tag === "NotABundle") {
+      // Its lease would be looked for behind the link.
+      return yield* refuse(id, RemovalReason.Unreadable({ error: record.failure }))
+    }
+    const claimed = Effect.andThen(Effect.mapError(lease.claim({ id, dir }), asRemoval), removeClaimed(root, id, dir))
+    return yield* Effect.uninterruptible(Effect.scoped(claimed))
+  }
+)
+
+// == what nobody can read
+
+/** So much of a broken record is looked through for what it says all the same. */
+const headBytes = 64 * 1024
+
+const readHead = Effect.fnUntraced(function*(path: string) {
+  const files = yield* Files
+  const fd = yield* Effect.acquireRelease(files.open(path, Flags.read), files.close)
+  if ((yield* files.fstat(fd, path)).kind !== "file") return ""
+  const buffer = Buffer.alloc(headBytes)
+  return buffer.toString("utf8", 0, yield* files.read(fd, buffer, path, 0))
+}, Effect.scoped)
+
+const versionIn = (head: string) => Number(/^\s*\{\s*"version"\s*:\s*(\d+)/.exec(head)?.[1])
+
+const hasPin = (head: string) => /"pin"\s*:\s*\{\s*"(?:reason|at)"/.test(head)
+
+/** These speak of the file. Any other may come from a state that the process, the disk or the network is in. */
+const lasting: ReadonlySet<string> = new Set(["EACCES", "EPERM"])
+
+/** Why a bundle with such a record stays all the same. */
+const reasonToStay = Effect.fnUntraced(function*(dir: string, { reason }: RecordError) {
+  if (reason._tag === "NewerVersion") return RemovalReason.NewerVersion({ version: reason.version })
+  if (reason._tag === "Unreadable" && !lasting.has(reason.code)) return RemovalReason.NotNow({ code: reason.code })
+  if (reason._tag !== "Malformed" && reason._tag !== "TooLarge") return undefined
+  // Half a record of a newer Leasehold, or one that is larger than ours may be, is still one of a newer Leasehold.
+  const head = yield* Effect.result(readHead(`${dir}/run.json`))
+  if (Result.isFailure(head)) return RemovalReason.NotNow({ code: head.failure.code })
+  const version = versionIn(head.success)
+  if (version > knownVersion) return RemovalReason.NewerVersion({ version })
+  return hasPin(head.success) ? RemovalReason.PerhapsPinned() : undefined
+})
+
+const removeBare = Effect.fnUntraced(function*(root: string, { record, target: { dir, id } }: BareClaim) {
+  if (Result.isSuccess(record)) return yield* refuse(id, RemovalReason.Readable())
+  const reason = yield* reasonToStay(dir, record.failure)
+  if (reason !== undefined) return yield* refuse(id, reason)
+  yield* leave(root, id, intoTrash(root, dir, id))
+})
+
+/**
+ * Removes what lies in the place of a bundle and has no record that anybody could read: one that is missing, malformed,
+ * too large, no regular file, or closed to us. A link, or whatever else lies there in place of a directory, is unlinked
+ * itself, and never followed.
+ *
+ * **Details**
+ *
+ * What a newer Leasehold has written stays, and so does what is held, or may be. Of what can be made out of a broken
+ * record two things count: a newer version, and a pin.
+ *
+ * @category removing
+ * @since 0.1.0
+ */
+export const removeUnreadable = Effect.fn("RunRemoval.removeUnreadable")(
+  function*(id: RunId.RunId): Effect.fn.Return<void, RemovalError | LeaseError | StoreError, RunStore | Lease> {
+    const files = yield* Files
+    const store = yield* RunStore
+    const lease = yield* Lease
+    const dir = store.dir(id)
+    yield* checkWay(store.root, id)
+    const { kind } = yield* orGone(id)(files.lstat(dir))
+    if (kind !== "directory") {
+      return yield* Effect.uninterruptible(leave(store.root, id, files.unlink(dir)))
+    }
+    const claimed = Effect.flatMap(lease.claimBare({ id, dir }), (claim) => removeBare(store.root, claim))
+    return yield* Effect.uninterruptible(Effect.scoped(claimed))
+  }
+)
+
+/**
+ * Puts something of ours that was never published into the trash, under its claim.
+ *
+ * @internal
+ */
+export const discard = Effect.fnUntraced(function*(root: string, { target: { dir, id } }: BareClaim) {
+  yield* checkWay(root, id, ["staging"])
+  yield* toTrash(root, dir, id).pipe(
+    Effect.mapError((errno) => new RemovalError({ id, reason: RemovalReason.System({ errno }) }))
+  )
+})

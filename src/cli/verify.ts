@@ -1,0 +1,119 @@
+import * as Command from "effect/cli/Command"
+import * as Flag from "effect/cli/Flag"
+import * as Console from "effect/Console"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Stream from "effect/Stream"
+import type { RunId } from "../RunId.ts"
+import { RunStore } from "../RunStore.ts"
+import * as SqliteIndex from "../SqliteIndex.ts"
+import * as Verification from "../Verification.ts"
+import { describe, type Finding, isOpenProblem, mendOf, type Severity, severityOf } from "../VerificationFinding.ts"
+import { Json, Store } from "./Context.ts"
+import { ExitWith } from "./ExitCode.ts"
+import { harmless, paint, printJson } from "./Output.ts"
+
+/** `verify --json` */
+interface Document {
+  readonly version: 1
+  readonly root: string
+  /** How many bundles were looked at. */
+  readonly checked: number
+  readonly findings: ReadonlyArray<FindingDocument>
+  /** Problems that are still there, notes, and what was mended of either. */
+  readonly problems: number
+  readonly notes: number
+  readonly mended: number
+}
+
+interface FindingDocument {
+  /** `recordUnusable`, `crashed`, … */
+  readonly kind: string
+  readonly severity: Severity
+  readonly path: string
+  /** The run it is about, if it is about one. */
+  readonly id: RunId | null
+  readonly message: string
+  /** What would mend it; null where nothing has to be done, or nothing can. */
+  readonly mend: string | null
+  readonly outcome: "left" | "mended" | "failed"
+  /** Why it was not mended, if that was tried. */
+  readonly reason: string | null
+}
+
+const camelCase = (tag: string) => `${tag.slice(0, 1).toLowerCase()}${tag.slice(1)}`
+
+const documentOf = (finding: Finding): FindingDocument => {
+  const { fault, id, outcome, where } = finding
+  return {
+    kind: camelCase(fault._tag),
+    severity: severityOf(fault),
+    path: where,
+    id: id ?? null,
+    message: describe(fault),
+    mend: mendOf(finding) ?? null,
+    outcome: outcome._tag === "Left" ? "left" : outcome._tag === "Mended" ? "mended" : "failed",
+    reason: outcome._tag === "Failed" ? outcome.reason : null
+  }
+}
+
+const flags = {
+  repair: Flag.Boolean("repair").pipe(
+    Flag.withDescription("Mend what is safe to mend"),
+    Flag.withDefault(false)
+  ),
+  removeUnreadable: Flag.Boolean("remove-unreadable").pipe(
+    Flag.withDescription("Remove runs whose record nobody can read, if nobody works in them"),
+    Flag.withDefault(false)
+  )
+}
+
+const colours = { problem: "red", note: "yellow" } as const
+
+/** In a line what is wrong, and in the next what becomes of it. */
+const lines = (root: string, finding: Finding): string => {
+  const { fault, outcome, where } = finding
+  const severity = severityOf(fault)
+  const place = where.startsWith(`${root}/`) ? where.slice(root.length + 1) : where
+  const mend = mendOf(finding)
+  const text = `${paint(colours[severity], severity.padEnd(7))}  ${harmless(`${place}: ${describe(fault)}`)}`
+  const below = outcome._tag === "Mended"
+    ? paint("green", "mended")
+    : outcome._tag === "Failed"
+    ? harmless(`not mended: ${outcome.reason}`)
+    : mend === undefined
+    ? undefined
+    : paint("dim", harmless(`to mend it: ${mend}`))
+  return below === undefined ? text : `${text}\n         ${below}`
+}
+
+const count = (number: number, one: string, many = `${one}s`) => `${number} ${number === 1 ? one : many}`
+
+const tallyOf = (findings: ReadonlyArray<Finding>) => ({
+  problems: findings.filter(isOpenProblem).length,
+  notes: findings.filter(({ fault, outcome }) => severityOf(fault) === "note" && outcome._tag !== "Mended").length,
+  mended: findings.filter(({ outcome }) => outcome._tag === "Mended").length
+})
+
+export const verify = Command.make("verify", flags).pipe(
+  Command.withDescription("Check every run and the index, and say what is wrong and what would mend it"),
+  Command.withHandler(Effect.fn(function*({ removeUnreadable, repair }) {
+    const { root } = yield* RunStore
+    const isJson = yield* Json
+    let checked = 0
+    const onBundle = () => Effect.sync(() => void checked++)
+    const findings = yield* Verification.check({ repair, removeUnreadable, onBundle }).pipe(
+      Stream.tap((finding) => isJson ? Effect.void : Console.log(lines(root, finding))),
+      Stream.runCollect
+    )
+    const tally = tallyOf(findings)
+    const { mended, notes, problems } = tally
+    yield* isJson
+      ? printJson({ version: 1, root, checked, findings: findings.map(documentOf), ...tally } satisfies Document)
+      : Console.error(
+        `${count(checked, "run")} checked: ${count(problems, "problem")}, ${count(notes, "note")}, ${mended} mended`
+      )
+    if (problems > 0) return yield* Effect.fail(new ExitWith(1))
+  })),
+  Command.provide(Layer.provideMerge(SqliteIndex.layer, Store))
+)

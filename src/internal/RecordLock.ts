@@ -1,0 +1,53 @@
+/**
+ * Keeping everybody from changing a record while something is done that rests on what it says. A claim alone does not:
+ * people pin a run without a lease.
+ */
+import * as Effect from "effect/Effect"
+import * as Random from "effect/Random"
+import * as Result from "effect/Result"
+import type * as Scope from "effect/Scope"
+import { Errno } from "./Errno.ts"
+import { Files, Flags } from "./Files.ts"
+import { sameFile } from "./io.ts"
+import { Locks } from "./Locks.ts"
+
+/** With the waits between, some ten seconds: whoever changes a record is done in milliseconds, on most disks. */
+const maxTries = 200
+
+/** A file that was replaced before it was locked is the lock of nobody any more. */
+const isLocked = Effect.fnUntraced(function*(fd: number, path: string) {
+  const files = yield* Files
+  const locks = yield* Locks
+  // Where the file system has no locks there is none to wait for.
+  const granted = yield* Effect.orElseSucceed(locks.tryExclusive(fd, path), () => true)
+  if (!granted) return false
+  const [locked, there] = yield* Effect.all([files.fstat(fd, path), Effect.result(files.lstat(path))])
+  return Result.isSuccess(there) && sameFile(locked, there.success)
+})
+
+/** The descriptor with the lock, or nothing, and then nothing stays open. */
+const tryOnce = Effect.fnUntraced(function*(path: string) {
+  const files = yield* Files
+  const fd = yield* files.open(path, Flags.lock)
+  const locked = yield* Effect.onError(isLocked(fd, path), () => files.close(fd))
+  if (!locked) yield* files.close(fd)
+  return locked ? fd : undefined
+})
+
+/**
+ * Takes the lock that every change of a record takes, until the scope ends. Only for a record that can be read.
+ *
+ * @internal
+ */
+export const take = Effect.fnUntraced(function*(bundle: string): Effect.fn.Return<void, Errno, Scope.Scope> {
+  const path = `${bundle}/run.json`
+  for (let tries = 0; tries < maxTries; tries++) {
+    const fd = yield* Effect.acquireRelease(
+      tryOnce(path),
+      (fd) => fd === undefined ? Effect.void : Effect.flatMap(Files, (files) => files.close(fd))
+    )
+    if (fd !== undefined) return
+    yield* Effect.sleep(yield* Random.nextIntBetween(1, 100))
+  }
+  return yield* new Errno({ code: "EBUSY", call: "lock", path, cause: new Error("another process keeps writing it") })
+})

@@ -1,0 +1,15 @@
+import type { RunId } from "../RunId.ts"
+import { type Fault, type Finding, Outcome } from "../VerificationFinding.ts"
+
+/** @internal */
+export interface Options {
+  readonly repair: boolean
+  readonly removeUnreadable: boolean
+}
+
+/** @internal */
+export const finding = (
+  fault: Fault,
+  where: string,
+  more?: { readonly id?: RunId; readonly outcome?: Outcome }
+): Finding => ({ fault, where, id: more?.id, outcome: more?.outcome ?? Outcome.Left() })

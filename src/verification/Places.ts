@@ -1,0 +1,207 @@
+/** What lies in the directories of the store: in the root, among the runs, in staging and in the trash. */
+import * as Effect from "effect/Effect"
+import * as Result from "effect/Result"
+import * as Stream from "effect/Stream"
+import { Files, type Kind } from "../internal/Files.ts"
+import { Lease } from "../Lease.ts"
+import * as RunId from "../RunId.ts"
+import * as RunRemoval from "../RunRemoval.ts"
+import { RunStore } from "../RunStore.ts"
+import * as TrashSweep from "../TrashSweep.ts"
+import { Fault, type Finding, Outcome } from "../VerificationFinding.ts"
+import { check } from "./Bundles.ts"
+import { finding, type Options } from "./Options.ts"
+
+interface Named {
+  readonly name: string
+  readonly path: string
+  readonly kind: Kind | undefined
+}
+
+interface Listed {
+  readonly entries: ReadonlyArray<Named>
+  readonly findings: ReadonlyArray<Finding>
+}
+
+const nothing: Listed = { entries: [], findings: [] }
+
+/** What is in a directory, by name; one that is not there has nothing in it, and a link is not followed. */
+const list = Effect.fnUntraced(function*(path: string): Effect.fn.Return<Listed> {
+  const files = yield* Files
+  const there = yield* Effect.result(files.lstat(path))
+  // Something else in its place is found where that place is looked at.
+  if (Result.isSuccess(there) && there.success.kind !== "directory") return nothing
+  return yield* files.readdir(path).pipe(
+    Effect.map((entries): Listed => ({
+      entries: entries.map(({ kind, name }) => ({ name, kind, path: `${path}/${name}` })).sort((left, right) =>
+        left.name < right.name ? -1 : 1
+      ),
+      findings: []
+    })),
+    Effect.catch(({ code, message }) =>
+      Effect.succeed(
+        code === "ENOENT" ? nothing : { ...nothing, findings: [finding(Fault.Unlistable({ reason: message }), path)] }
+      )
+    )
+  )
+})
+
+const misplaced = (path: string, expected: "directory" | "file", kind: Kind | undefined) =>
+  finding(Fault.Misplaced({ expected, kind: kind ?? "thing of an unknown kind" }), path)
+
+// == the root
+
+const places: ReadonlyArray<readonly [name: string, expected: "directory" | "file"]> = [
+  ["runs", "directory"],
+  ["staging", "directory"],
+  ["trash", "directory"],
+  ["archive", "directory"],
+  ["retention.lock", "file"]
+]
+
+/** @internal */
+export const root: Stream.Stream<Finding, never, RunStore> = Stream.fromIterableEffect(Effect.gen(function*() {
+  const files = yield* Files
+  const { root } = yield* RunStore
+  const findings: Array<Finding> = []
+  for (const [name, expected] of places) {
+    const path = `${root}/${name}`
+    const there = yield* Effect.result(files.lstat(path))
+    if (Result.isFailure(there) || there.success.kind === expected) continue
+    findings.push(misplaced(path, expected, there.success.kind))
+  }
+  return findings
+}))
+
+// == runs
+
+const dayGrammar = /^\d{4}-\d{2}-\d{2}$/
+
+const concurrency = 8
+
+const checkNamed = Effect.fnUntraced(function*(day: string, { name, path }: Named, options: Options, heard: Heard) {
+  const store = yield* RunStore
+  if (!RunId.isRunId(name)) return [finding(Fault.Strange(), path)]
+  if (RunId.day(name) !== day) return [finding(Fault.WrongDay({ place: store.dir(name) }), path, { id: name })]
+  // One that was removed meanwhile is nothing to speak of.
+  const entry = yield* Effect.result(store.get(name))
+  if (Result.isFailure(entry)) return []
+  yield* heard(name)
+  return yield* check(entry.success, options)
+})
+
+/** Told of each bundle that is looked at. */
+type Heard = (id: RunId.RunId) => Effect.Effect<void>
+
+const checkDay = (day: Named, options: Options, heard: Heard): Stream.Stream<Finding, never, RunStore | Lease> => {
+  if (!dayGrammar.test(day.name)) return Stream.make(finding(Fault.Strange(), day.path))
+  if (day.kind !== "directory") return Stream.make(misplaced(day.path, "directory", day.kind))
+  return Stream.unwrap(Effect.map(list(day.path), ({ entries, findings }) =>
+    Stream.fromIterable(entries).pipe(
+      Stream.mapEffect((named) => checkNamed(day.name, named, options, heard), { concurrency }),
+      Stream.flattenIterable,
+      (checked) => Stream.concat(Stream.fromIterable(findings), checked)
+    )))
+}
+
+/** @internal */
+export const runs = (options: Options, heard: Heard): Stream.Stream<Finding, never, RunStore | Lease> =>
+  Stream.unwrap(Effect.gen(function*() {
+    const { root } = yield* RunStore
+    const { entries, findings } = yield* list(`${root}/runs`)
+    const days = Stream.fromIterable(entries).pipe(Stream.flatMap((day) => checkDay(day, options, heard)))
+    return Stream.concat(Stream.fromIterable(findings), days)
+  }))
+
+// == staging
+
+const stagedFault = Effect.fnUntraced(function*(dir: string, id: RunId.RunId) {
+  const lease = yield* Lease
+  const liveness = yield* lease.probe({ id, dir })
+  if (liveness._tag === "Live") return Fault.Building({ holders: liveness.holders })
+  return liveness._tag === "Unknown" && liveness.doubt._tag !== "RecordUnusable"
+    ? Fault.LeaseInDoubt({ doubt: liveness.doubt })
+    : Fault.Abandoned()
+})
+
+/**
+ * One without a lease is taken away only while it is empty: whoever was about to lease it begins another. In any other
+ * somebody may be at work who has lost the lease to a third.
+ */
+const clear = Effect.fnUntraced(function*(dir: string, id: RunId.RunId) {
+  const files = yield* Files
+  const lease = yield* Lease
+  const { root } = yield* RunStore
+  if (yield* Effect.isSuccess(files.rmdir(dir))) return
+  const there = yield* Effect.result(files.lstat(`${dir}/lease`))
+  if (Result.isFailure(there)) return yield* Effect.fail({ message: `${dir}: is not empty, and has no lease` })
+  const cleared = Effect.flatMap(lease.claimBare({ id, dir }), (claim) => RunRemoval.discard(root, claim))
+  yield* Effect.uninterruptible(Effect.scoped(cleared))
+})
+
+const checkStaged = Effect.fnUntraced(function*({ kind, name, path }: Named, options: Options) {
+  const files = yield* Files
+  if (!RunId.isRunId(name)) return [finding(Fault.Strange(), path)]
+  if (kind !== "directory") return [misplaced(path, "directory", kind)]
+  const fault = yield* stagedFault(path, name)
+  const there = yield* Effect.result(files.lstat(path))
+  // Published while we looked.
+  if (Result.isFailure(there)) return []
+  if (fault._tag !== "Abandoned" || !options.repair) return [finding(fault, path, { id: name })]
+  const outcome = yield* Effect.match(clear(path, name), {
+    onSuccess: () => Outcome.Mended(),
+    onFailure: ({ message }) => Outcome.Failed({ reason: message })
+  })
+  return [finding(fault, path, { id: name, outcome })]
+})
+
+/** @internal */
+export const staging = (options: Options): Stream.Stream<Finding, never, RunStore | Lease> =>
+  Stream.unwrap(Effect.gen(function*() {
+    const { root } = yield* RunStore
+    const { entries, findings } = yield* list(`${root}/staging`)
+    const staged = Stream.fromIterable(entries).pipe(
+      Stream.mapEffect((named) => checkStaged(named, options)),
+      Stream.flattenIterable
+    )
+    return Stream.concat(Stream.fromIterable(findings), staged)
+  }))
+
+// == trash
+
+const isStuck = ({ name }: Named) => name.endsWith(".stuck")
+
+const sweepAll = (root: string) => TrashSweep.sweep(root, { maxUnlinked: Number.POSITIVE_INFINITY })
+
+const trashOutcomes = Effect.fnUntraced(function*(root: string) {
+  const { failed, left } = yield* sweepAll(root)
+  const reasonFor = (path: string) => failed.find((each) => each.path.startsWith(path))?.reason ?? "it is still there"
+  const { entries } = yield* list(`${root}/trash`)
+  const outcomeOf = ({ path }: Named) =>
+    entries.some((entry) => entry.path === path) ? Outcome.Failed({ reason: reasonFor(path) }) : Outcome.Mended()
+  const [first] = failed
+  const ofWaiting = left === 0 ? Outcome.Mended() : Outcome.Failed({
+    reason: `${left} of the trash would not go: ${first === undefined ? "try again" : first.reason}`
+  })
+  return { outcomeOf, ofWaiting }
+})
+
+const untouched = { outcomeOf: () => Outcome.Left(), ofWaiting: Outcome.Left() }
+
+/** Comes after everything that may put something into the trash. */
+export const trash = (options: Options): Stream.Stream<Finding, never, RunStore> =>
+  Stream.fromIterableEffect(Effect.gen(function*() {
+    const { root } = yield* RunStore
+    const { entries, findings } = yield* list(`${root}/trash`)
+    if (entries.length === 0) return findings
+    const { ofWaiting, outcomeOf } = options.repair || options.removeUnreadable ? yield* trashOutcomes(root) : untouched
+    const stuck = entries.filter(isStuck)
+    const waiting = entries.length - stuck.length
+    return [
+      ...findings,
+      ...waiting === 0
+        ? []
+        : [finding(Fault.Waiting({ entries: waiting }), `${root}/trash`, { outcome: ofWaiting })],
+      ...stuck.map((entry) => finding(Fault.Stuck(), entry.path, { outcome: outcomeOf(entry) }))
+    ]
+  }))
