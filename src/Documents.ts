@@ -104,6 +104,81 @@ export const Prune = Schema.Struct({
 })
 
 /**
+ * `rm --json`. In `failed`, `id` is the id, or what was given for one.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const Rm = Schema.Struct({
+  version,
+  removed: Schema.Array(Schema.Struct({ id: RunId })),
+  failed: Schema.Array(Schema.Struct({ id: Schema.String, error: Schema.String, message: Schema.String })),
+  freedBytes: Schema.Natural
+})
+
+/**
+ * `recover --json`. In `failed`, `id` is the id, or what was given for one.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const Recover = Schema.Struct({
+  version,
+  recovered: Schema.Array(Schema.Struct({ id: RunId })),
+  live: Schema.Array(Schema.Struct({ id: RunId, holders: Schema.Array(Holder) })),
+  unknown: Schema.Array(Schema.Struct({ id: RunId, reason: Schema.String })),
+  failed: Schema.Array(Failure)
+})
+
+/**
+ * `du --json`. `complete` is false where a part could not be read, and `bytes` is then of the rest.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const Du = Schema.Struct({
+  version,
+  runs: Schema.Array(Schema.Struct({ id: RunId, bytes: Schema.Natural, complete: Schema.Boolean })),
+  bytes: Schema.Natural,
+  trashBytes: Schema.Natural,
+  stagingBytes: Schema.Natural
+})
+
+/**
+ * One finding of `verify --json`. `mend` is what would mend it, null where nothing has to be done, or nothing can;
+ * `reason` is why it was not mended, if that was tried.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const FoundFault = Schema.Struct({
+  kind: Schema.String,
+  severity: Schema.Literals(["problem", "note"]),
+  path: Schema.String,
+  id: Schema.NullOr(RunId),
+  message: Schema.String,
+  mend: Schema.NullOr(Schema.String),
+  outcome: Schema.Literals(["left", "mended", "failed"]),
+  reason: Schema.NullOr(Schema.String)
+})
+
+/**
+ * `verify --json`. `checked` counts bundles; `problems` and `notes` those that are still there.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const Verify = Schema.Struct({
+  version,
+  root: Schema.String,
+  checked: Schema.Natural,
+  findings: Schema.Array(FoundFault),
+  problems: Schema.Natural,
+  notes: Schema.Natural,
+  mended: Schema.Natural
+})
+
+/**
  * What is said on standard error when a command fails under `--json`.
  *
  * @category schemas
@@ -124,5 +199,9 @@ export const published = {
   path: Path,
   pin: Pinned,
   prune: Prune,
+  rm: Rm,
+  recover: Recover,
+  du: Du,
+  verify: Verify,
   error: Failed
 } as const

@@ -3,22 +3,13 @@ import * as Console from "effect/Console"
 import * as Effect from "effect/Effect"
 import * as Stream from "effect/Stream"
 import * as DiskUsage from "../DiskUsage.ts"
+import type * as Documents from "../Documents.ts"
 import type { RunId } from "../RunId.ts"
 import { type Entry, RunStore } from "../RunStore.ts"
 import { formatBytes } from "../Units.ts"
 import { findRun, Json, Store } from "./Context.ts"
 import { type Cell, printJson, table } from "./Output.ts"
 import { runNames } from "./Several.ts"
-
-/** `du --json` */
-interface Document {
-  readonly version: 1
-  /** `complete` is false where a part could not be read, and `bytes` is then of the rest. */
-  readonly runs: ReadonlyArray<{ readonly id: RunId; readonly bytes: number; readonly complete: boolean }>
-  readonly bytes: number
-  readonly trashBytes: number
-  readonly stagingBytes: number
-}
 
 interface Measured {
   readonly id: RunId
@@ -74,7 +65,7 @@ export const du = Command.make("du", { runs: runNames({ min: 0 }) }).pipe(
     const staging = yield* measureIn(`${root}/staging`)
     const bytes = sum(measured)
     if (yield* Json) {
-      const document: Document = {
+      const document: typeof Documents.Du.Type = {
         version: 1,
         runs: measured.map(({ id, usage }) => ({ id, bytes: usage.bytes, complete: isComplete(usage) })),
         bytes,

@@ -2,25 +2,15 @@ import * as Command from "effect/cli/Command"
 import * as Console from "effect/Console"
 import * as Effect from "effect/Effect"
 import * as Stream from "effect/Stream"
+import type * as Documents from "../Documents.ts"
 import { describe, type Holder } from "../Holder.ts"
 import { LeaseError, LeaseReason } from "../Lease.ts"
 import * as Recovery from "../Recovery.ts"
-import type { RunId } from "../RunId.ts"
 import type { StoreError } from "../StoreError.ts"
 import { Json, Store } from "./Context.ts"
 import { ExitWith } from "./ExitCode.ts"
 import { harmless, paint, printJson, warn } from "./Output.ts"
 import { exitBy, findAll, runNames } from "./Several.ts"
-
-/** `recover --json` */
-interface Document {
-  readonly version: 1
-  readonly recovered: ReadonlyArray<{ readonly id: RunId }>
-  readonly live: ReadonlyArray<{ readonly id: RunId; readonly holders: ReadonlyArray<Holder> }>
-  readonly unknown: ReadonlyArray<{ readonly id: RunId; readonly reason: string }>
-  /** The id, or what was given for one. */
-  readonly failed: ReadonlyArray<{ readonly id: string; readonly reason: string }>
-}
 
 type Outcome = Recovery.Recovered
 
@@ -53,7 +43,10 @@ interface Missing {
   readonly error: StoreError
 }
 
-const documentOf = (outcomes: ReadonlyArray<Outcome>, missing: ReadonlyArray<Missing>): Document => ({
+const documentOf = (
+  outcomes: ReadonlyArray<Outcome>,
+  missing: ReadonlyArray<Missing>
+): typeof Documents.Recover.Type => ({
   version: 1,
   recovered: only(outcomes, "Recovered").map(({ id }) => ({ id })),
   live: only(outcomes, "Live").map(({ holders, id }) => ({ id, holders })),

@@ -2,6 +2,7 @@ import * as Command from "effect/cli/Command"
 import * as Console from "effect/Console"
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
+import type * as Documents from "../Documents.ts"
 import type { RunId } from "../RunId.ts"
 import * as RunRemoval from "../RunRemoval.ts"
 import { RunStore } from "../RunStore.ts"
@@ -10,15 +11,6 @@ import { formatBytes } from "../Units.ts"
 import { Json, Store } from "./Context.ts"
 import { harmless, printJson, warn } from "./Output.ts"
 import { errorName, exitBy, type Failed, findAll, runNames } from "./Several.ts"
-
-/** `rm --json` */
-interface Document {
-  readonly version: 1
-  readonly removed: ReadonlyArray<{ readonly id: RunId }>
-  /** The id, or what was given for one. */
-  readonly failed: ReadonlyArray<{ readonly id: string; readonly error: string; readonly message: string }>
-  readonly freedBytes: number
-}
 
 interface Failure {
   readonly name: string
@@ -62,7 +54,7 @@ export const rm = Command.make("rm", { runs: runNames({ min: 1 }) }).pipe(
     const freedBytes = removed.length === 0 ? 0 : yield* sweep(root)
     if (yield* Json) {
       const failed = failures.map(({ error, name }) => ({ id: name, error: errorName(error), message: error.message }))
-      yield* printJson({ version: 1, removed, failed, freedBytes } satisfies Document)
+      yield* printJson({ version: 1, removed, failed, freedBytes } satisfies typeof Documents.Rm.Type)
     } else if (removed.length > 0) yield* Console.error(`${formatBytes(freedBytes)} given back`)
     yield* exitBy(failures.map(({ error }) => error))
   })),

@@ -4,46 +4,18 @@ import * as Console from "effect/Console"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Stream from "effect/Stream"
-import type { RunId } from "../RunId.ts"
+import type * as Documents from "../Documents.ts"
 import { RunStore } from "../RunStore.ts"
 import * as SqliteIndex from "../SqliteIndex.ts"
 import * as Verification from "../Verification.ts"
-import { describe, type Finding, isOpenProblem, mendOf, type Severity, severityOf } from "../VerificationFinding.ts"
+import { describe, type Finding, isOpenProblem, mendOf, severityOf } from "../VerificationFinding.ts"
 import { Json, Store } from "./Context.ts"
 import { ExitWith } from "./ExitCode.ts"
 import { harmless, paint, printJson } from "./Output.ts"
 
-/** `verify --json` */
-interface Document {
-  readonly version: 1
-  readonly root: string
-  /** How many bundles were looked at. */
-  readonly checked: number
-  readonly findings: ReadonlyArray<FindingDocument>
-  /** Problems that are still there, notes, and what was mended of either. */
-  readonly problems: number
-  readonly notes: number
-  readonly mended: number
-}
-
-interface FindingDocument {
-  /** `recordUnusable`, `crashed`, … */
-  readonly kind: string
-  readonly severity: Severity
-  readonly path: string
-  /** The run it is about, if it is about one. */
-  readonly id: RunId | null
-  readonly message: string
-  /** What would mend it; null where nothing has to be done, or nothing can. */
-  readonly mend: string | null
-  readonly outcome: "left" | "mended" | "failed"
-  /** Why it was not mended, if that was tried. */
-  readonly reason: string | null
-}
-
 const camelCase = (tag: string) => `${tag.slice(0, 1).toLowerCase()}${tag.slice(1)}`
 
-const documentOf = (finding: Finding): FindingDocument => {
+const documentOf = (finding: Finding): typeof Documents.FoundFault.Type => {
   const { fault, id, outcome, where } = finding
   return {
     kind: camelCase(fault._tag),
@@ -109,7 +81,15 @@ export const verify = Command.make("verify", flags).pipe(
     const tally = tallyOf(findings)
     const { mended, notes, problems } = tally
     yield* isJson
-      ? printJson({ version: 1, root, checked, findings: findings.map(documentOf), ...tally } satisfies Document)
+      ? printJson(
+        {
+          version: 1,
+          root,
+          checked,
+          findings: findings.map(documentOf),
+          ...tally
+        } satisfies typeof Documents.Verify.Type
+      )
       : Console.error(
         `${count(checked, "run")} checked: ${count(problems, "problem")}, ${count(notes, "note")}, ${mended} mended`
       )
