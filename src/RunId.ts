@@ -100,7 +100,9 @@ export const fromParts = (startedAt: DateTime.Utc, entropy: ReadonlyArray<number
 export const generate: Effect.Effect<RunId> = Effect.gen(function*() {
   const now = yield* DateTime.now
   const entropy: Array<number> = []
-  for (let index = 0; index < 8; index++) entropy.push(yield* Random.nextIntBetween(0, alphabet.length))
+  for (let index = 0; index < 8; index++) {
+    entropy.push(yield* Random.nextIntBetween(0, alphabet.length, { halfOpen: true }))
+  }
   return fromParts(now, entropy)
 })
 

@@ -16,7 +16,8 @@
  * changes nothing, since all work is done relative to open directories. Elsewhere, and in a program that gave up root's
  * rights without an exec, each directory is looked at again before every few names in it, and a swap between that look
  * and the next call is not caught; mounts are then known by the mount table (where there is one) and the device number
- * alone. In a directory with more undeletable names than a sweep may try, a bounded sweep does not get to the names
+ * alone. A directory that somebody moves out of the trash while it is worked in is emptied all the same, and nothing
+ * around its new place is touched. In a directory with more undeletable names than a sweep may try, a bounded sweep does not get to the names
  * behind them. Windows and macOS are by design only; Linux is tested.
  *
  * @since 0.1.0

@@ -68,7 +68,10 @@ interface Frame extends Pending {
 /** Without descriptors, a directory is looked at again after so many names in it. */
 const namesPerCheck = 16
 
-/** Giving back this many bytes is a thing for the thread pool; below, the way there and back takes longer. */
+/**
+ * Giving back this many bytes is a thing for the thread pool. With less, the way there and back takes longer than the
+ * call: 20,000 small files took 0.6 s one by one, and 1.0 s and twice the processor four at a time.
+ */
 const largeBytes = 1024 * 1024
 
 const maxTries = 3
@@ -157,7 +160,7 @@ export const remove = Effect.fnUntraced(function*(walk: Walk, name: Buffer, work
     let result = yield* Effect.result(call())
     for (const pause of pauses) {
       if (Result.isSuccess(result) || !inUse.has(result.failure.code) || !isPatient || work.isSpent()) break
-      yield* work.interruptible(Effect.sleep(pause))
+      yield* Effect.andThen(work.interruptible(Effect.sleep(pause)), work.breathe)
       result = yield* Effect.result(call())
     }
     if (Result.isSuccess(result)) {

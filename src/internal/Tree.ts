@@ -29,14 +29,10 @@ export class Barred extends Data.TaggedError("Barred")<{ readonly why: "a mount 
 export interface Walk {
   /** What the directory at the top was like at the start. */
   readonly top: Info
-  /** How many directories deep, 0 at the top. */
-  readonly depth: () => number
   /** The innermost directory. */
   readonly place: () => Place
   /** One further out, while it is not closed: the top never is, nor is any where paths are used. */
   readonly placeAt: (depth: number) => Place | undefined
-  /** Whether descriptors are worked through; else the place is a path. */
-  readonly byDescriptor: boolean
   /** Whether something is mounted on a name in the innermost directory, by the table read at the start. */
   readonly isMounted: (name: Buffer) => boolean
   /**
@@ -198,10 +194,8 @@ const start = Effect.fnUntraced(function*(path: string, topInfo: Info, top: numb
 
   const walk: Walk = {
     top: topInfo,
-    depth: () => levels.length - 1,
     place,
     placeAt: (depth) => levels[depth]?.place,
-    byDescriptor,
     isMounted,
     enter,
     leave,

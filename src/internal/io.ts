@@ -90,7 +90,7 @@ export const writeAll = Effect.fnUntraced(function*(fd: number, bytes: Uint8Arra
  * @internal
  */
 export const nonce: Effect.Effect<string> = Effect.map(
-  Random.nextIntBetween(0, 36 ** 6),
+  Random.nextIntBetween(0, 36 ** 6, { halfOpen: true }),
   (value) => value.toString(36).padStart(6, "0")
 )
 
