@@ -1,6 +1,6 @@
 import { defineConfig } from "rolldown"
 
-// One file for the command: a tree of two hundred modules costs more to load than to run.
+// Few files for the command: a tree of two hundred modules costs more to load than to run.
 export default defineConfig({
   input: { leasehold: "src/cli/main.ts" },
   platform: "node",
@@ -11,7 +11,7 @@ export default defineConfig({
     cleanDir: true,
     minify: true,
     comments: false,
-    codeSplitting: false,
-    banner: "#!/usr/bin/env node"
+    banner: (chunk) => chunk.isEntry ? "#!/usr/bin/env node" : "",
+    chunkFileNames: "command/[name]-[hash].js"
   }
 })

@@ -3,7 +3,7 @@
  *
  * Guarantees. The child finds the run in its environment. Unless told otherwise it is handed a lease of its own as file
  * descriptor 3, opened and locked before it starts, so that the bundle is safe for as long as it works there, also when
- * this process is killed. What it writes is kept in the bundle and passed on, byte for byte.
+ * this process is killed. What it writes goes through real pipes, is kept in the bundle and passed on, byte for byte.
  *
  * Limits. A child that closes the descriptor, as daemons do, gives its own lease up; it cannot give up anybody else's.
  * One that was not handed a lease holds nothing. What a background process writes after the child itself has ended is
@@ -18,7 +18,7 @@ import { Files } from "./internal/Files.ts"
 import * as Processes from "./internal/Processes.ts"
 import * as Signals from "./internal/Signals.ts"
 import type { LeaseError } from "./Lease.ts"
-import { Run } from "./Run.ts"
+import { type Paths, Run } from "./Run.ts"
 
 /**
  * @category options
@@ -83,13 +83,14 @@ const classify = Effect.fnUntraced(function*(errno: Errno, command: string, cwd:
   return new ChildError({ command, exitCode: 127, problem })
 })
 
-const outputOf = (logs: string, options: Options): Processes.SpawnOptions["output"] => {
+const outputOf = ({ logs, temp }: Paths, options: Options): Processes.SpawnOptions["output"] => {
   if (options.output === "terminal") return "terminal"
   const { stderr, stdout } = options.logs ?? { stdout: "stdout.log", stderr: "stderr.log" }
   const passes = options.output !== "keep"
   return {
     stdout: { keep: `${logs}/${stdout}`, pass: passes ? 1 : undefined },
-    stderr: { keep: `${logs}/${stderr}`, pass: passes ? 2 : undefined }
+    stderr: { keep: `${logs}/${stderr}`, pass: passes ? 2 : undefined },
+    scratch: temp
   }
 }
 
@@ -106,39 +107,42 @@ export const run = Effect.fn("Child.run")(
     const current = yield* Run
     const [command] = options.argv
     const cwd = options.cwd ?? process.cwd()
-    const output = outputOf(current.paths.logs, options)
+    const output = outputOf(current.paths, options)
     const losses: Array<Errno> = []
     let interrupted = false
     let child: Processes.Child | undefined
     const waiting: Array<NodeJS.Signals> = []
 
-    const ended = yield* Effect.scoped(Effect.gen(function*() {
-      // Heard from before the start, so that no signal falls between the two.
-      yield* Signals.listen((signal) => {
-        interrupted = true
-        // The terminal sends these to everybody in its foreground group, which with the terminal the child is in.
-        if (output === "terminal" && (signal === "SIGINT" || signal === "SIGQUIT")) return
-        if (child === undefined) waiting.push(signal)
-        else child.signal(signal)
-      })
-      // Ours is closed as soon as the child has its own, so that it ends with the child.
-      const started = yield* Effect.scoped(Effect.gen(function*() {
-        const lease = options.inheritLease === false ? undefined : yield* current.share
-        const spawned = yield* Processes.spawn({
-          argv: options.argv,
-          cwd,
-          env: { ...process.env, ...current.environment, ...options.env },
-          leaseFd: lease?.fd,
-          output,
-          onLoss: (errno) => void losses.push(errno)
-        }).pipe(Effect.catch((errno) => Effect.flatMap(classify(errno, command, cwd), Effect.fail)))
-        return { spawned, lease }
+    // A child that has been started is waited for, whatever comes.
+    const ended = yield* Effect.uninterruptibleMask((restore) =>
+      Effect.scoped(Effect.gen(function*() {
+        // Heard from before the start, so that no signal falls between the two.
+        yield* Signals.listen((signal) => {
+          interrupted = true
+          // The terminal sends these to everybody in its foreground group, which with the terminal the child is in.
+          if (output === "terminal" && (signal === "SIGINT" || signal === "SIGQUIT")) return
+          if (child === undefined) waiting.push(signal)
+          else child.signal(signal)
+        })
+        // Ours is closed as soon as the child has its own, so that it ends with the child.
+        const started = yield* Effect.scoped(Effect.gen(function*() {
+          const lease = options.inheritLease === false ? undefined : yield* current.share
+          const spawned = yield* Processes.spawn({
+            argv: options.argv,
+            cwd,
+            env: { ...process.env, ...current.environment, ...options.env },
+            leaseFd: lease?.fd,
+            output,
+            onLoss: (errno) => void losses.push(errno)
+          }).pipe(Effect.catch((errno) => Effect.flatMap(classify(errno, command, cwd), Effect.fail)))
+          return { spawned, lease }
+        }))
+        child = started.spawned
+        for (const signal of waiting) child.signal(signal)
+        if (started.lease !== undefined) yield* started.lease.name(child.pid).pipe(Effect.catch(unnamed))
+        return yield* restore(child.ended).pipe(Effect.onInterrupt(() => endAndWait(started.spawned)))
       }))
-      child = started.spawned
-      for (const signal of waiting) child.signal(signal)
-      if (started.lease !== undefined) yield* started.lease.name(child.pid)
-      return yield* child.ended.pipe(Effect.onInterrupt(() => endAndWait(started.spawned)))
-    }))
+    )
     for (const errno of losses) yield* Effect.logWarning(`output is not kept any more: ${errno.message}`)
     return {
       ...ended,
@@ -147,6 +151,9 @@ export const run = Effect.fn("Child.run")(
     }
   }
 )
+
+/** The lease protects without its holder file, which tells people whose it is. */
+const unnamed = (error: LeaseError) => Effect.logWarning(`the child's lease has no name: ${error.message}`)
 
 const endAndWait = (child: Processes.Child) =>
   Effect.andThen(Effect.sync(() => child.signal("SIGTERM")), Effect.asVoid(child.ended))

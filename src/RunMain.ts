@@ -7,6 +7,7 @@ import * as Cause from "effect/Cause"
 import * as Console from "effect/Console"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
+import * as Logger from "effect/Logger"
 import * as Runtime from "effect/Runtime"
 import * as Signals from "./internal/Signals.ts"
 
@@ -51,7 +52,8 @@ export const run: <A, E>(program: Effect.Effect<A, E>) => void = Runtime.makeRun
 /**
  * Runs a program as the process. SIGINT, SIGTERM, SIGHUP and SIGQUIT end it by interruption: finalizers run, the record
  * says how it ended, and the process exits with 130, 143, 129 or 131. A second signal leaves at once, finalizers or
- * not; the lease is then dropped by the kernel. A failure is written to standard error.
+ * not; the lease is then dropped by the kernel. A failure is written to standard error, and so is what is logged:
+ * standard output is the program's own.
  *
  * **Example** (A program that may be stopped at any time)
  *
@@ -74,6 +76,7 @@ export const main = <A, E>(program: Effect.Effect<A, E>): void =>
         Cause.hasInterruptsOnly(cause) || !Runtime.getErrorReported(Cause.squash(cause))
           ? Effect.void
           : Console.error(Cause.pretty(cause))
-      )
+      ),
+      Effect.provideService(Logger.LogToStderr, true)
     )
   )

@@ -81,6 +81,8 @@ export interface Bundle {
 export interface Options {
   /** The root directory. Else `LEASEHOLD_ROOT`, else the platform's state directory. */
   readonly root?: string | undefined
+  /** Make the store where there is none; yes. Else that is an error. */
+  readonly create?: boolean | undefined
   /** Use a root below the system's temp directory, where sweepers delete by age. For tests. */
   readonly allowTemp?: boolean | undefined
 }
@@ -142,7 +144,10 @@ const make = Effect.fnUntraced(function*(options: Options) {
   const lease = yield* Lease
   const given = options.root ?? (yield* StoreRoot.variable("LEASEHOLD_ROOT")) ?? (yield* StoreRoot.defaultRoot)
   const root = NodePath.resolve(given)
-  const storeId = yield* StoreRoot.open(root, { allowTemp: options.allowTemp ?? false })
+  const storeId = yield* StoreRoot.open(root, {
+    allowTemp: options.allowTemp ?? false,
+    create: options.create ?? true
+  })
   const runs = `${root}/runs`
   const dir = (id: RunId.RunId) => `${runs}/${RunId.day(id)}/${id}`
 

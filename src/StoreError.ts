@@ -13,6 +13,8 @@ import type { RecordError } from "./RunRecord.ts"
  * @since 0.1.0
  */
 export type StoreReason = Data.TaggedEnum<{
+  /** There is no store at the root, and none was to be made. */
+  NoStore: { readonly root: string }
   /** The root cannot be trusted; nothing was touched. */
   UnsafeRoot: { readonly root: string; readonly problem: string; readonly mend: string }
   /** A newer Leasehold made the store; nothing was touched. */
@@ -42,6 +44,7 @@ export const StoreReason = Data.taggedEnum<StoreReason>()
 const shown = (name: string) => JSON.stringify(name.length > 60 ? `${name.slice(0, 57)}...` : name)
 
 const explain = StoreReason.$match({
+  NoStore: ({ root }) => `there is no store at ${root}; the first \`leasehold run\` makes one`,
   UnsafeRoot: ({ mend, problem, root }) => `the store ${root} is not safe to use: ${problem}; ${mend}`,
   NewerFormat: ({ known, root, version }) =>
     `the store ${root} has format version ${version}, this program knows up to ${known}; use a newer leasehold`,

@@ -9,6 +9,7 @@
  * @since 0.1.0
  */
 import * as Cause from "effect/Cause"
+import * as ConfigProvider from "effect/ConfigProvider"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Layer from "effect/Layer"
@@ -88,6 +89,13 @@ const spans = (path: string) =>
     })
   )
 
+/** What the standard says where nothing is set; Effect exports nothing then. */
+const standardExporters = ConfigProvider.layerAdd(
+  ConfigProvider.fromEnv({
+    env: { OTEL_TRACES_EXPORTER: "otlp", OTEL_LOGS_EXPORTER: "otlp", OTEL_METRICS_EXPORTER: "otlp" }
+  })
+)
+
 /** Loaded only when it is asked for: the exporters bring an HTTP client along, which most runs never need. */
 const otlp = (name: string, runId: string) =>
   Layer.unwrap(Effect.promise(async () => {
@@ -99,7 +107,11 @@ const otlp = (name: string, runId: string) =>
     return Otlp.layerFromConfig({
       resource: { serviceName: name, attributes: { "leasehold.run.id": runId } },
       loggerMergeWithExisting: true
-    }).pipe(Layer.provide(OtlpSerialization.layerJson), Layer.provide(FetchHttpClient.layer))
+    }).pipe(
+      Layer.provide(OtlpSerialization.layerJson),
+      Layer.provide(FetchHttpClient.layer),
+      Layer.provide(standardExporters)
+    )
   }))
 
 /**

@@ -26,12 +26,18 @@ export const AllowTemp = GlobalFlag.Setting("allow-temp")({
   )
 })
 
-/** The store that the flags name. */
-export const Store = Layer.unwrap(Effect.gen(function*() {
-  const root = yield* Root
-  const allowTemp = yield* AllowTemp
-  return RunStore.layer({ root: Option.getOrUndefined(root), allowTemp })
-}))
+const storeOf = (create: boolean) =>
+  Layer.unwrap(Effect.gen(function*() {
+    const root = yield* Root
+    const allowTemp = yield* AllowTemp
+    return RunStore.layer({ root: Option.getOrUndefined(root), allowTemp, create })
+  }))
+
+/** The store that the flags name. Where there is none, a mistyped root must not become one. */
+export const Store = storeOf(false)
+
+/** The same for commands that begin something: they make it. */
+export const StoreOrNew = storeOf(true)
 
 /** A run as people name it. */
 export const runName = Argument.String("RUN").pipe(

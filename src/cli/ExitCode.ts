@@ -19,6 +19,7 @@ const ofLease: Record<LeaseReason["_tag"], number> = {
 }
 
 const ofStore: Record<StoreReason["_tag"], number> = {
+  NoStore: 5,
   UnsafeRoot: 6,
   NewerFormat: 6,
   IllegibleFormat: 6,

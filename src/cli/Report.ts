@@ -1,15 +1,17 @@
 /** How a command that failed says so: on standard error, as text or as one JSON object, with the promised exit code. */
 import * as Cause from "effect/Cause"
 import * as CliError from "effect/cli/CliError"
+import * as CliOutput from "effect/cli/CliOutput"
 import * as Console from "effect/Console"
 import * as Effect from "effect/Effect"
 import * as ExitCode from "./ExitCode.ts"
+import { harmless } from "./Output.ts"
 
 /** The parser may be what failed, so this is asked of the words themselves. */
 const wantsJson = () => {
   const words = process.argv.slice(2)
   const end = words.indexOf("--")
-  return words.slice(0, end === -1 ? words.length : end).includes("--json")
+  return words.slice(0, end === -1 ? words.length : end).some((word) => /^--json(=true)?$/.test(word))
 }
 
 const nameOf = (error: unknown): string => {
@@ -25,13 +27,17 @@ const nameOf = (error: unknown): string => {
 
 const messageOf = (error: unknown): string => error instanceof Error ? error.message : String(error)
 
-const say = Effect.fnUntraced(function*(error: unknown, message: string) {
-  yield* Console.error(
-    wantsJson() ? JSON.stringify({ error: nameOf(error), message }) : `leasehold: ${message}`
-  )
+const say = Effect.fnUntraced(function*(error: string, text: string) {
+  const message = text.replaceAll(/\s*\n\s*/g, " ")
+  yield* Console.error(wantsJson() ? JSON.stringify({ error, message }) : `leasehold: ${harmless(message)}`)
 })
 
-/** Help that was asked for is an answer; help that was not is a usage error, said in a line and not in a page. */
+/** A wrong command line is said in a line by {@link errors}, and not in a page of help on standard output. */
+export const presenter: CliOutput.Presenter = {
+  present: (event) => event._tag === "InvalidInvocation" ? Effect.void : CliOutput.defaultPresenter.present(event)
+}
+
+/** Help that was asked for is an answer; help that was not is a usage error. */
 const usageMessage = (error: CliError.CliError): string | undefined => {
   if (error._tag !== "ShowHelp") return error.message
   if (error.errors.length === 0) return undefined
@@ -50,9 +56,9 @@ export const errors = <A, R>(command: Effect.Effect<A, unknown, R>): Effect.Effe
         if (CliError.isCliError(error)) {
           const message = usageMessage(error)
           if (message === undefined) return
-          yield* say(error, message)
+          yield* say("UsageError", message)
         } else if (!(error instanceof ExitCode.ExitWith)) {
-          yield* say(error, messageOf(error))
+          yield* say(nameOf(error), messageOf(error))
         }
         return yield* Effect.fail(new ExitCode.ExitWith(ExitCode.of(error)))
       })

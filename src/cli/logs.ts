@@ -1,13 +1,13 @@
 import * as Command from "effect/cli/Command"
 import * as Flag from "effect/cli/Flag"
 import * as Effect from "effect/Effect"
+import * as Result from "effect/Result"
 import * as Stdio from "effect/Stdio"
 import * as Stream from "effect/Stream"
 import { Files, Flags } from "../internal/Files.ts"
 import { type Entry, RunStore } from "../RunStore.ts"
 import { StoreError, StoreReason } from "../StoreError.ts"
 import { findRun, runName, Store } from "./Context.ts"
-import { UsageError } from "./ExitCode.ts"
 
 const kept = {
   stdout: "logs/stdout.log",
@@ -67,8 +67,10 @@ export const logs = Command.make("logs", { run: runName, stream, follow }).pipe(
   Command.withHandler(Effect.fn(function*({ follow, run, stream }) {
     const entry = yield* findRun(run)
     const names: ReadonlyArray<Name> = stream._tag === "Some" ? [stream.value] : ["stdout", "stderr"]
-    if (entry.record._tag === "Failure" && entry.record.failure.reason._tag === "NotABundle") {
-      return yield* Effect.fail(new UsageError(`${entry.id}: ${entry.record.failure.message}`))
+    if (Result.isFailure(entry.record) && entry.record.failure.reason._tag === "NotABundle") {
+      // What lies behind a link is not the store's.
+      const reason = StoreReason.UnusableRecord({ id: entry.id, error: entry.record.failure })
+      return yield* new StoreError({ reason })
     }
     yield* Effect.forEach(names, (name) => print(entry, name, follow), { concurrency: "unbounded", discard: true })
       .pipe(

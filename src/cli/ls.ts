@@ -71,14 +71,14 @@ const durationOf = (record: RunRecord, status: ShownStatus, now: number): string
 const row = (view: RunView, now: number): ReadonlyArray<Cell> => {
   const status = statusOf(view)
   const record = Result.getOrUndefined(view.entry.record)
-  const note = problemOf(view) ?? (record?.pin === undefined ? "" : `pinned: ${harmless(record.pin.reason)}`)
+  const note = problemOf(view) ?? (record?.pin === undefined ? "" : `pinned: ${record.pin.reason}`)
   return [
     { text: view.entry.id },
     { text: shorten(harmless(record?.name ?? "?"), 30) },
     { text: status, format: colours[status] },
     { text: formatAgo(now - DateTime.toEpochMillis(startedAt(view.entry.id))) },
     { text: record === undefined ? "" : durationOf(record, status, now) },
-    { text: shorten(note, 80), format: "dim" }
+    { text: shorten(harmless(note), 80), format: "dim" }
   ]
 }
 

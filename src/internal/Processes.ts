@@ -7,6 +7,7 @@ import * as NodeChildProcess from "node:child_process"
 import * as NFS from "node:fs"
 import { type Readable, Writable } from "node:stream"
 import { type Errno, fromUnknown } from "./Errno.ts"
+import * as Pipes from "./Pipes.ts"
 
 /**
  * A descriptor to write to without ever holding up the event loop: the streams of `process` write to pipes
@@ -47,6 +48,14 @@ export interface OutputRoute {
 }
 
 /** @internal */
+export interface Copied {
+  readonly stdout: OutputRoute
+  readonly stderr: OutputRoute
+  /** A directory that only we write to. */
+  readonly scratch: string
+}
+
+/** @internal */
 export interface SpawnOptions {
   readonly argv: readonly [string, ...ReadonlyArray<string>]
   readonly cwd: string
@@ -54,7 +63,7 @@ export interface SpawnOptions {
   /** Handed on as the child's descriptor 3. */
   readonly leaseFd: number | undefined
   /** `terminal`: the child has this process's terminal and group; else it leads a session of its own. */
-  readonly output: "terminal" | { readonly stdout: OutputRoute; readonly stderr: OutputRoute }
+  readonly output: "terminal" | Copied
   /** A copy could not be written on; the child goes on, and its output passes on. */
   readonly onLoss: (errno: Errno) => void
 }
@@ -78,9 +87,13 @@ interface Copying {
   readonly flushed: () => Promise<void>
 }
 
+/** More than a kernel keeps in a pipe: what comes after so much was written when the child had gone already. */
+const mostInFlight = 8 * 1024 * 1024
+
 const copy = (source: Readable, route: OutputRoute, onLoss: (errno: Errno) => void): Copying => {
   let bytes = 0
   source.on("data", (chunk: Buffer) => void (bytes += chunk.length))
+  source.on("error", () => source.destroy())
   const sinks: Array<Writable> = []
   const add = (sink: Writable, onError: (error: Error) => void) => {
     sink.on("error", onError)
@@ -89,7 +102,11 @@ const copy = (source: Readable, route: OutputRoute, onLoss: (errno: Errno) => vo
   }
   try {
     const fd = NFS.openSync(route.keep, NFS.constants.O_WRONLY | NFS.constants.O_CREAT | NFS.constants.O_APPEND, 0o600)
-    add(new Descriptor(fd, { owned: true }), (error) => onLoss(fromUnknown("write", route.keep, error)))
+    add(new Descriptor(fd, { owned: true }), (error) => {
+      onLoss(fromUnknown("write", route.keep, error))
+      // It may have been the only one, and then nothing would read on.
+      source.resume()
+    })
   } catch (error) {
     onLoss(fromUnknown("open", route.keep, error))
   }
@@ -100,14 +117,17 @@ const copy = (source: Readable, route: OutputRoute, onLoss: (errno: Errno) => vo
   if (sinks.length === 0) source.resume()
 
   /**
-   * A background process may keep the pipe open long after the child has gone, so its end is not waited for. One turn
-   * of the event loop in which the pipe was read and gave nothing shows that it is empty.
+   * A background process may keep the pipe open long after the child has gone, and write to it, so its end is not
+   * waited for. Turns of the event loop in which the pipe was read and gave nothing show that it is empty.
    */
   const drained = async () => {
-    for (let quiet = 0; quiet < 2 && !source.destroyed && !source.readableEnded;) {
+    const enough = bytes + mostInFlight
+    const isOver = () => bytes >= enough || source.destroyed || source.readableEnded
+    for (let quiet = 0; quiet < 2 && !isOver();) {
       const before = bytes
-      await new Promise((resolve) => setImmediate(resolve))
-      quiet = bytes === before && source.readableFlowing === true && source.readableLength === 0 ? quiet + 1 : 0
+      const isReading = source.readableFlowing === true
+      await new Promise((resolve) => isReading ? setImmediate(resolve) : setTimeout(resolve, 5))
+      quiet = bytes === before && isReading && source.readableFlowing && source.readableLength === 0 ? quiet + 1 : 0
     }
   }
   return {
@@ -142,27 +162,42 @@ const send = (pid: number, signal: NodeJS.Signals) => {
 export const spawn = (options: SpawnOptions): Effect.Effect<Child, Errno> =>
   Effect.callback<Child, Errno>((resume) => {
     const [command, ...args] = options.argv
-    const terminal = options.output === "terminal"
-    const child = NodeChildProcess.spawn(command, args, {
-      cwd: options.cwd,
-      env: options.env,
-      detached: !terminal,
-      stdio: [
-        "inherit",
-        terminal ? "inherit" : "pipe",
-        terminal ? "inherit" : "pipe",
-        ...(options.leaseFd === undefined ? [] : [options.leaseFd])
-      ]
-    })
+    const { output } = options
+    const pipes = output === "terminal" ? undefined : Pipes.makePair(output.scratch)
+    const fail = (cause: unknown) => {
+      for (const { reader } of pipes ?? []) reader.destroy()
+      resume(Effect.fail(fromUnknown("spawn", command, cause)))
+    }
+    let child: NodeChildProcess.ChildProcess
+    try {
+      child = NodeChildProcess.spawn(command, args, {
+        cwd: options.cwd,
+        env: options.env,
+        detached: output !== "terminal",
+        stdio: [
+          "inherit",
+          ...(output === "terminal"
+            ? ["inherit", "inherit"] as const
+            : pipes?.map((pipe) => pipe.writer) ?? ["pipe", "pipe"] as const),
+          ...(options.leaseFd === undefined ? [] : [options.leaseFd])
+        ]
+      })
+    } catch (cause) {
+      // Some refusals of the system are thrown, others come as an event.
+      return fail(cause)
+    } finally {
+      for (const { writer } of pipes ?? []) NFS.closeSync(writer)
+    }
     const ended = new Promise<Ended>((resolve) =>
       child.once("exit", (code, signal) => resolve({ code: code ?? undefined, signal: signal ?? undefined }))
     )
-    child.once("error", (cause) => resume(Effect.fail(fromUnknown("spawn", command, cause))))
+    child.once("error", fail)
     child.once("spawn", () => {
       const pid = child.pid!
-      const copying = options.output === "terminal" ? [] : [
-        copy(child.stdout!, options.output.stdout, options.onLoss),
-        copy(child.stderr!, options.output.stderr, options.onLoss)
+      const [stdout, stderr] = pipes?.map((pipe) => pipe.reader) ?? [child.stdout, child.stderr]
+      const copying = output === "terminal" ? [] : [
+        copy(stdout!, output.stdout, options.onLoss),
+        copy(stderr!, output.stderr, options.onLoss)
       ]
       resume(Effect.succeed({
         pid,
@@ -171,7 +206,7 @@ export const spawn = (options: SpawnOptions): Effect.Effect<Child, Errno> =>
           await Promise.all(copying.map((each) => each.flushed()))
           return outcome
         }),
-        signal: (signal) => send(terminal ? pid : -pid, signal)
+        signal: (signal) => send(output === "terminal" ? pid : -pid, signal)
       }))
     })
   })

@@ -96,15 +96,19 @@ export const own = Effect.fnUntraced(function*(
   const store = yield* RunStore
   const { dir, id, lease } = bundle
   let known = bundle.record
+  let stated: Outcome.Outcome | undefined
   let trouble: Trouble | undefined
 
   const write = Effect.fnUntraced(function*(change: (record: RunRecord) => RunRecord, fsync = false) {
     known = yield* store.update(id, change, { fsync, lost: known })
   })
 
+  /** The first word stands, also when it could not be written at once. */
   const conclude = Effect.fnUntraced(function*(outcome: Outcome.Outcome) {
+    stated ??= outcome
+    const first = stated
     const endedAt = timestamp(yield* DateTime.now)
-    yield* write((record) => Outcome.record(record, outcome, endedAt))
+    yield* write((record) => Outcome.record(record, first, endedAt))
   })
 
   /** For the places that cannot fail any more: what went wrong is said, kept for whoever still can, and passed by. */

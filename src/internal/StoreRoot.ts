@@ -153,11 +153,15 @@ const writeFormat = Effect.fnUntraced(function*(root: string) {
  * @internal
  */
 export const open = Effect.fnUntraced(
-  function*(root: string, options: { readonly allowTemp: boolean }): Effect.fn.Return<string, StoreError> {
+  function*(
+    root: string,
+    options: { readonly allowTemp: boolean; readonly create: boolean }
+  ): Effect.fn.Return<string, StoreError> {
     const files = yield* Files
     if (!options.allowTemp) yield* refuseSweptPlace(root)
     const there = yield* Effect.result(files.lstat(root))
     if (Result.isFailure(there) && there.failure.code === "ENOENT") {
+      if (!options.create) return yield* new StoreError({ reason: StoreReason.NoStore({ root }) })
       yield* orSystem(files.mkdir(root, { recursive: true }))
     }
     yield* refuseUnsafeDirectory(root)

@@ -23,6 +23,8 @@ export interface Worker {
   readonly line: (beginning: string) => Effect.Effect<string>
   readonly exit: Effect.Effect<Exit>
   readonly kill: (signal: NodeJS.Signals) => Effect.Effect<void>
+  /** Goes away as the reader of its output. */
+  readonly leave: (stream: "stdout" | "stderr") => Effect.Effect<void>
 }
 
 export interface WorkerOptions {
@@ -79,7 +81,8 @@ export const start = (
           look()
           return Deferred.await(found)
         },
-        kill: (signal) => Effect.sync(() => void child.kill(signal))
+        kill: (signal) => Effect.sync(() => void child.kill(signal)),
+        leave: (stream) => Effect.sync(() => void child[stream]!.destroy())
       }
       return { worker, child }
     }),
@@ -126,18 +129,29 @@ export const directory: Effect.Effect<string, never, Scope.Scope> = Effect.acqui
   (path) => Effect.sync(() => NFS.rmSync(path, { recursive: true, force: true }))
 )
 
-/** Something for a shell to wait at until the test lets it by: a FIFO, so that nobody has to look again and again. */
+/**
+ * Something for a shell to wait at until the test lets it by: a FIFO, so that nobody has to look again and again. With
+ * the scope it opens for everybody who still waits, so that no test leaves a process behind.
+ */
 export interface Gate {
   /** The shell command that waits. */
   readonly wait: string
+  /** Waits until somebody is there and lets them by. */
   readonly open: Effect.Effect<void>
 }
 
-export const gate = (path: string): Effect.Effect<Gate> =>
-  Effect.sync(() => {
-    NodeChildProcess.execFileSync("mkfifo", [path])
-    return {
-      wait: `read _ < '${path}'`,
-      open: Effect.promise(() => NFS.promises.writeFile(path, "\n"))
-    }
-  })
+export const gate = (path: string): Effect.Effect<Gate, never, Scope.Scope> =>
+  Effect.acquireRelease(
+    Effect.sync(() => {
+      NodeChildProcess.execFileSync("mkfifo", [path])
+      return {
+        wait: `read _ < '${path}'`,
+        open: Effect.promise(() => NFS.promises.writeFile(path, "\n"))
+      }
+    }),
+    () =>
+      Effect.sync(() => {
+        NFS.closeSync(NFS.openSync(path, "r+"))
+        NFS.unlinkSync(path)
+      })
+  )

@@ -1,0 +1,110 @@
+/** A command and its clean-up hooks inside a run, as `run`, `resume` and `attach` have it. */
+import * as Argument from "effect/cli/Argument"
+import * as Flag from "effect/cli/Flag"
+import * as Effect from "effect/Effect"
+import * as Result from "effect/Result"
+import * as Child from "../Child.ts"
+import type { Outcome } from "../Outcome.ts"
+import * as Run from "../Run.ts"
+import { ExitWith, UsageError } from "./ExitCode.ts"
+import { warn } from "./Output.ts"
+
+export const jobFlags = {
+  cleanup: Flag.String("cleanup").pipe(
+    Flag.withMetavar("CMD"),
+    Flag.withDescription("A shell command to run at the end, under the lease; the last one given runs first"),
+    Flag.between(0, 1000)
+  ),
+  quiet: Flag.Boolean("quiet").pipe(
+    Flag.withAlias("q"),
+    Flag.withDescription("Keep the output and do not pass it on"),
+    Flag.withDefault(false)
+  ),
+  tty: Flag.Boolean("tty").pipe(
+    Flag.withAlias("t"),
+    Flag.withDescription("Give the command the terminal itself; its output is then not kept"),
+    Flag.withDefault(false)
+  ),
+  noInheritLease: Flag.Boolean("no-inherit-lease").pipe(
+    Flag.withDescription("Hand the command no lease of its own"),
+    Flag.withDefault(false)
+  )
+}
+
+export const retentionFlag = Flag.Literals("retention", ["background", "before", "after", "off"]).pipe(
+  Flag.withDescription("When to run a bounded pass of retention in this store; background"),
+  Flag.withDefault("background")
+)
+
+export const commandAfterDashes = (min: number) =>
+  Argument.String("CMD").pipe(
+    Argument.withDescription("The command and its arguments, after --"),
+    Argument.variadic({ min })
+  )
+
+export interface JobFlags {
+  readonly cleanup: ReadonlyArray<string>
+  readonly quiet: boolean
+  readonly tty: boolean
+  readonly noInheritLease: boolean
+}
+
+type Argv = readonly [string, ...ReadonlyArray<string>]
+
+/** A wrapped command tells what there is to tell by its output. */
+export const noTelemetry = { events: false, spans: false, otlp: false } as const
+
+/** Everything that can be wrong with a job before anything is begun. */
+export const checkJob = Effect.fnUntraced(function*(flags: JobFlags, command: ReadonlyArray<string>) {
+  const [first, ...rest] = command
+  if (first === undefined || first === "") return yield* Effect.fail(new UsageError("give a command after --"))
+  if (flags.tty && !process.stdin.isTTY) {
+    return yield* Effect.fail(new UsageError("--tty needs a terminal on standard input"))
+  }
+  return [first, ...rest] satisfies Argv
+})
+
+const outcomeOf = (ended: Child.Ended): Outcome => {
+  const exit = ended.signal === undefined ? { code: ended.exitCode } : { signal: ended.signal }
+  if (ended.exitCode === 0) return { status: "ok", exit }
+  return { status: ended.interrupted && ended.exitCode > 128 ? "interrupted" : "error", exit }
+}
+
+const runChild = Effect.fnUntraced(function*(options: Child.Options) {
+  const run = yield* Run.Run
+  const ended = yield* Effect.result(Child.run(options))
+  if (Result.isFailure(ended)) {
+    const { failure } = ended
+    if (failure._tag === "ChildError") {
+      yield* run.conclude({ status: "error", exit: { code: failure.exitCode, message: failure.message } })
+    }
+    return yield* failure
+  }
+  yield* run.conclude(outcomeOf(ended.success))
+  return ended.success.exitCode
+})
+
+/** A hook that fails is said and changes nothing. */
+const hook = (script: string, { noInheritLease, quiet }: JobFlags) =>
+  Child.run({
+    argv: process.platform === "win32" ? ["cmd.exe", "/d", "/s", "/c", script] : ["/bin/sh", "-c", script],
+    logs: { stdout: "cleanup.log", stderr: "cleanup.log" },
+    inheritLease: !noInheritLease,
+    output: quiet ? "keep" : "pass"
+  }).pipe(
+    Effect.flatMap((ended) =>
+      ended.exitCode === 0 ? Effect.void : warn(`clean-up ended with ${ended.exitCode}: ${script}`)
+    ),
+    Effect.catch((error) => warn(`clean-up could not be started: ${error.message}`))
+  )
+
+/** The program of a job: its command, with its hooks as finalizers. It gives the command's exit code. */
+export const job = Effect.fnUntraced(function*(flags: JobFlags, argv: Argv, cwd?: string) {
+  for (const script of flags.cleanup) yield* Effect.addFinalizer(() => hook(script, flags))
+  const output = flags.tty ? "terminal" : flags.quiet ? "keep" : "pass"
+  return yield* runChild({ argv, cwd, output, inheritLease: !flags.noInheritLease })
+})
+
+/** Ends as the command of the job did. */
+export const exitAs = (exitCode: number): Effect.Effect<void, ExitWith> =>
+  exitCode === 0 ? Effect.void : Effect.fail(new ExitWith(exitCode))

@@ -1,0 +1,25 @@
+import * as Command from "effect/cli/Command"
+import * as Effect from "effect/Effect"
+import * as Run from "../Run.ts"
+import { runName, Store } from "./Context.ts"
+import { checkJob, commandAfterDashes, exitAs, job, jobFlags, noTelemetry } from "./Job.ts"
+
+const { noInheritLease, quiet, tty } = jobFlags
+
+export const attach = Command.make("attach", {
+  run: runName,
+  noInheritLease,
+  quiet,
+  tty,
+  command: commandAfterDashes(1)
+})
+  .pipe(
+    Command.withDescription("Run a command in a run that another process owns, and keep the run until it has ended"),
+    Command.withHandler(Effect.fn(function*({ command, run, ...flags }) {
+      const given = { ...flags, cleanup: [] }
+      const argv = yield* checkJob(given, command)
+      const attached = Run.attach({ run, telemetry: noTelemetry })
+      yield* Effect.flatMap(attached(job(given, argv)), exitAs)
+    })),
+    Command.provide(Store)
+  )

@@ -1,0 +1,65 @@
+import * as Command from "effect/cli/Command"
+import * as DateTime from "effect/DateTime"
+import * as Effect from "effect/Effect"
+import * as Result from "effect/Result"
+import { Files, Flags } from "../internal/Files.ts"
+import { writeAll } from "../internal/io.ts"
+import { replacement } from "../Redaction.ts"
+import * as Run from "../Run.ts"
+import type { RunRecord } from "../RunRecord.ts"
+import { StoreError, StoreReason } from "../StoreError.ts"
+import { findRun, runName, Store } from "./Context.ts"
+import { UsageError } from "./ExitCode.ts"
+import { checkJob, commandAfterDashes, exitAs, job, jobFlags, noTelemetry, retentionFlag } from "./Job.ts"
+
+/** The recorded command, where it can be run again as it was: what was redacted is not known any more. */
+const recordedCommand = Effect.fnUntraced(function*({ command, id }: RunRecord) {
+  if (command === undefined) return yield* Effect.fail(new UsageError(`${id} has no command; give one after --`))
+  if (command.argv.some((word) => word.includes(replacement))) {
+    return yield* Effect.fail(new UsageError(`the command of ${id} had secrets in it; give it again after --`))
+  }
+  return command
+})
+
+const logs = ["stdout.log", "stderr.log"]
+
+/** A line in what is kept, so that one attempt can be told from another. */
+const mark = Effect.gen(function*() {
+  const files = yield* Files
+  const { paths } = yield* Run.Run
+  const text = `--- resumed ${DateTime.formatIso(yield* DateTime.now)} ---\n`
+  for (const name of logs) {
+    const path = `${paths.logs}/${name}`
+    yield* Effect.acquireUseRelease(
+      files.open(path, Flags.append),
+      (fd) => writeAll(fd, new TextEncoder().encode(text), path),
+      files.close
+    )
+  }
+}).pipe(
+  Effect.mapError((errno) => new StoreError({ reason: StoreReason.System({ errno }) }))
+)
+
+const flags = { run: runName, ...jobFlags, retention: retentionFlag, command: commandAfterDashes(0) }
+
+export const resume = Command.make("resume", flags).pipe(
+  Command.withDescription(
+    "Go on with a run that nobody works in, with its own command or another, and exit as it does"
+  ),
+  Command.withHandler(Effect.fn(function*(given) {
+    const { id, record } = yield* findRun(given.run)
+    if (Result.isFailure(record)) {
+      return yield* new StoreError({ reason: StoreReason.UnusableRecord({ id, error: record.failure }) })
+    }
+    const isOther = given.command.length > 0
+    const recorded = isOther ? undefined : yield* recordedCommand(record.success)
+    const argv = yield* checkJob(given, recorded?.argv ?? given.command)
+    const cwd = recorded?.cwd ?? process.cwd()
+    const exitCode = yield* Effect.andThen(mark, job(given, argv, cwd)).pipe(Run.resume(id, {
+      retention: given.retention === "off" ? "off" : { when: given.retention },
+      telemetry: noTelemetry
+    }))
+    yield* exitAs(exitCode)
+  })),
+  Command.provide(Store)
+)

@@ -1,0 +1,54 @@
+/**
+ * Pipes for what a child writes. Those that node makes are socket pairs: a child cannot open them as `/dev/stdout` or
+ * `/dev/stderr`, which shell scripts do, and is not told by SIGPIPE that its reader has gone. A FIFO whose name goes as
+ * soon as both its ends are open is a pipe like any other.
+ */
+import * as NodeChildProcess from "node:child_process"
+import * as NFS from "node:fs"
+import * as NodeNet from "node:net"
+
+/** @internal */
+export interface Pipe {
+  readonly reader: NodeNet.Socket
+  /** The end for the child, to be closed here as soon as the child has it. */
+  readonly writer: number
+}
+
+const open = (path: string): Pipe => {
+  // The reader comes first and does not wait for a writer, so that the writer need not wait for it.
+  const fd = NFS.openSync(path, NFS.constants.O_RDONLY | NFS.constants.O_NONBLOCK)
+  try {
+    return {
+      writer: NFS.openSync(path, NFS.constants.O_WRONLY),
+      reader: new NodeNet.Socket({ fd, readable: true, writable: false })
+    }
+  } catch (error) {
+    NFS.closeSync(fd)
+    throw error
+  }
+}
+
+/**
+ * Two pipes, by way of a directory that nobody else writes to; or none, where there are no FIFOs to be had.
+ *
+ * @internal
+ */
+export const makePair = (directory: string): readonly [Pipe, Pipe] | undefined => {
+  if (process.platform === "win32") return undefined
+  const place = `${directory}/.pipes-${process.pid}-${process.hrtime.bigint()}`
+  const paths = [`${place}-1`, `${place}-2`] as const
+  let first: Pipe | undefined
+  try {
+    NodeChildProcess.execFileSync("mkfifo", ["-m", "600", ...paths], { stdio: "ignore" })
+    first = open(paths[0])
+    return [first, open(paths[1])]
+  } catch {
+    if (first !== undefined) {
+      NFS.closeSync(first.writer)
+      first.reader.destroy()
+    }
+    return undefined
+  } finally {
+    for (const path of paths) NFS.rmSync(path, { force: true })
+  }
+}
