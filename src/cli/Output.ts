@@ -16,13 +16,11 @@ const control = /[\p{Cc}\p{Zl}\p{Zp}\u202a-\u202e\u2066-\u2069]/gu
 export const harmless = (text: string): string =>
   text.replaceAll(control, (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`)
 
-const graphemes = new Intl.Segmenter()
-
 /** By columns of the terminal, of which a character may take two, and never within a character. */
 export const shorten = (text: string, width: number): string => {
   if (CliOutput.displayWidth(text) <= width) return text
   let kept = ""
-  for (const { segment } of graphemes.segment(text)) {
+  for (const { segment } of new Intl.Segmenter().segment(text)) {
     if (CliOutput.displayWidth(kept + segment) >= width) break
     kept += segment
   }

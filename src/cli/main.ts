@@ -11,4 +11,4 @@ const { NODE_COMPILE_CACHE, XDG_CACHE_HOME } = process.env
 enableCompileCache(NODE_COMPILE_CACHE ?? join(XDG_CACHE_HOME ?? join(homedir(), ".cache"), "leasehold"))
 
 const { start } = await import("./leasehold.ts")
-start()
+await start()

@@ -1,0 +1,31 @@
+/** Every command, in the order in which help lists them. */
+import { attach } from "./attach.ts"
+import { du } from "./du.ts"
+import { logs } from "./logs.ts"
+import { ls } from "./ls.ts"
+import { path } from "./path.ts"
+import { pin, unpin } from "./pin.ts"
+import { prune } from "./prune.ts"
+import { recover } from "./recover.ts"
+import { resume } from "./resume.ts"
+import { rm } from "./rm.ts"
+import { run } from "./run.ts"
+import { show } from "./show.ts"
+import { verify } from "./verify.ts"
+
+export const commands = [
+  run,
+  resume,
+  attach,
+  ls,
+  show,
+  logs,
+  path,
+  pin,
+  unpin,
+  prune,
+  recover,
+  rm,
+  du,
+  verify
+] as const
