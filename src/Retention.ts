@@ -23,7 +23,7 @@ import { Lease } from "./Lease.ts"
 import * as Acting from "./retention/Acting.ts"
 import * as Discovery from "./retention/Discovery.ts"
 import * as Looking from "./retention/Looking.ts"
-import { type Ledger, makeLedger, type Pass } from "./retention/Pass.ts"
+import { type Frame, makeLedger, noLeftovers, type Pass } from "./retention/Pass.ts"
 import * as PassLock from "./retention/PassLock.ts"
 import * as Planning from "./retention/Planning.ts"
 import * as Sweeping from "./retention/Sweeping.ts"
@@ -31,7 +31,7 @@ import * as RetentionPolicy from "./RetentionPolicy.ts"
 import { type Budget, countKinds, debtOf, defaultBudget, type PassEvent, type Report } from "./RetentionReport.ts"
 import * as RetentionWords from "./RetentionWords.ts"
 import { day as dayOf, type RunId } from "./RunId.ts"
-import { type IndexBroken, RunIndex, type Session } from "./RunIndex.ts"
+import { type IndexBroken, RunIndex } from "./RunIndex.ts"
 import { RunStore } from "./RunStore.ts"
 
 /**
@@ -58,17 +58,19 @@ const maxIndexes = 2
 
 const body = Effect.fnUntraced(function*(pass: Pass) {
   const { ledger, session, store } = pass
+  ledger.left = noLeftovers()
   yield* Sweeping.clearStaging(pass)
   // Space that is on its way back must not make a limit on free space ask for more.
   if (pass.policy.minFree !== undefined) yield* Sweeping.sweep(pass)
   ledger.left.unlisted = yield* Discovery.discover(store.root, session, pass.until)
   yield* Looking.settle(pass)
   yield* Acting.act(pass, yield* Planning.plan(pass))
+  yield* Looking.remindOfUnwritten(pass)
   yield* forgetEmptyDays(pass)
+  ledger.left.unmeasured = yield* Planning.countUnmeasured(pass)
   ledger.left.unknown = yield* session.unknowns
-  // Without it the next pass has to find out again what this one has; what was to be done is done.
-  yield* Effect.catchTag(session.commit, "IndexBroken", () => Effect.void)
-  yield* Sweeping.sweep(pass)
+  // What was done is done: an index that cannot be written, on a full disk for one, is not believed by the next pass.
+  yield* Effect.ignore(session.commit)
 })
 
 /** Days that this pass has emptied. Whoever is about to publish a bundle in one makes it anew. */
@@ -80,49 +82,28 @@ const forgetEmptyDays = Effect.fnUntraced(function*(pass: Pass) {
   }
 })
 
-interface Frame {
-  readonly policy: RetentionPolicy.RetentionPolicy
-  readonly budget: Budget
-  readonly started: number
-  readonly until: number
-  readonly ledger: Ledger
-}
-
-const withIndex = (options: Options, frame: Frame) => {
-  const attempt = Effect.fnUntraced(function*(index: RunIndex["Service"]) {
-    const store = yield* RunStore
-    const lease = yield* Lease
-    const session: Session = yield* index.open({ dryRun: options.dryRun ?? false })
-    yield* body({
-      store,
-      lease,
-      session,
-      policy: frame.policy,
-      budget: frame.budget,
-      dryRun: options.dryRun ?? false,
-      now: frame.started,
-      until: frame.until,
-      own: options.own,
-      ledger: frame.ledger
-    })
-  }, Effect.scoped)
-  const from = (nth: number): Effect.Effect<void, IndexBroken, RunStore | Lease | RunIndex> =>
-    Effect.flatMap(
-      RunIndex,
-      (index) =>
-        Effect.catchTag(attempt(index), "IndexBroken", (broken) =>
-          nth < maxIndexes ? Effect.andThen(index.setAside, from(nth + 1)) : Effect.fail(broken))
+const withIndex = Effect.fnUntraced(function*(frame: Frame) {
+  const index = yield* RunIndex
+  const attempt = Effect.flatMap(index.open({ dryRun: frame.dryRun }), (session) => body({ ...frame, session })).pipe(
+    Effect.scoped
+  )
+  const mayBegin = (nth: number) => nth < maxIndexes && !frame.dryRun
+  const from = (nth: number): Effect.Effect<void, IndexBroken, RunStore> =>
+    Effect.catchTag(
+      attempt,
+      "IndexBroken",
+      (broken) => mayBegin(nth) ? Effect.andThen(index.setAside, from(nth + 1)) : Effect.fail(broken)
     )
   // What could not be planned without an index is left to the next pass; what was done is in the ledger.
-  return Effect.catchTag(from(1), "IndexBroken", (broken) => Effect.logWarning(broken.message))
-}
+  yield* Effect.catchTag(from(1), "IndexBroken", (broken) => Effect.logWarning(broken.message))
+})
 
-const reportOf = Effect.fnUntraced(function*(options: Options, frame: Frame, otherPass: boolean, stopped: boolean) {
-  const { budget, ledger, policy } = frame
+const reportOf = Effect.fnUntraced(function*(frame: Frame, otherPass: boolean, stopped: boolean) {
+  const { budget, dryRun, ledger, policy } = frame
   const kept = countKinds(ledger.kept.values())
   if (ledger.keptElsewhere > 0) kept["withinLimits"] = (kept["withinLimits"] ?? 0) + ledger.keptElsewhere
   const report: Report = {
-    dryRun: options.dryRun ?? false,
+    dryRun,
     policy: RetentionWords.describe(policy),
     looked: ledger.looked,
     removed: ledger.removed,
@@ -130,10 +111,10 @@ const reportOf = Effect.fnUntraced(function*(options: Options, frame: Frame, oth
     kept,
     failed: ledger.failed,
     freedBytes: ledger.freedBytes,
-    debt: debtOf(ledger.left, policy, budget, 1),
+    debt: debtOf(ledger.left, policy, budget, Math.ceil(ledger.left.inTrash / Math.max(1, ledger.emptied))),
     otherPass,
     stopped,
-    elapsedMs: (yield* Clock.currentTimeMillis) - frame.started
+    elapsedMs: (yield* Clock.currentTimeMillis) - frame.now
   }
   return report
 })
@@ -170,18 +151,29 @@ export const run = Effect.fn("Retention.run")(
   > {
     const policy = yield* Effect.fromResult(RetentionPolicy.decode(options.policy ?? RetentionPolicy.standard))
     const budget = { ...defaultBudget, ...options.budget }
-    const started = yield* Clock.currentTimeMillis
-    const until = started + Duration.toMillis(budget.maxTime)
-    const ledger = makeLedger(options.onEvent ?? (() => Effect.void))
-    const frame: Frame = { policy, budget, started, until, ledger }
-    const store = yield* RunStore
+    const now = yield* Clock.currentTimeMillis
+    const frame: Frame = {
+      store: yield* RunStore,
+      lease: yield* Lease,
+      policy,
+      budget,
+      dryRun: options.dryRun ?? false,
+      now,
+      until: now + Duration.toMillis(budget.maxTime),
+      own: options.own,
+      ledger: makeLedger(options.onEvent ?? (() => Effect.void))
+    }
     return yield* Effect.scoped(Effect.gen(function*() {
-      const isFirst = yield* PassLock.take(store.root)
-      if (!isFirst && options.dryRun !== true) return yield* reportOf(options, frame, true, false)
-      const work = withIndex(options, frame).pipe(Effect.as(false))
+      const isFirst = yield* PassLock.take(frame.store.root, frame)
+      if (!isFirst && !frame.dryRun) return yield* reportOf(frame, true, false)
+      const work = withIndex(frame).pipe(
+        Effect.andThen(Sweeping.sweepAndTell(frame)),
+        Effect.andThen(Looking.writeUnwritten(frame)),
+        Effect.as(false)
+      )
       const stop = options.stop === undefined ? Effect.never : Effect.as(options.stop, true)
       const stopped = yield* Effect.raceFirst(work, stop)
-      return yield* reportOf(options, frame, false, stopped)
+      return yield* reportOf(frame, false, stopped)
     }))
   }
 )

@@ -5,6 +5,7 @@
  */
 import * as Data from "effect/Data"
 import type * as Duration from "effect/Duration"
+import type { Holder } from "./Holder.ts"
 import type { RetentionPolicy } from "./RetentionPolicy.ts"
 import { type KeepReason, reasonKind, type RemoveReason } from "./RetentionReason.ts"
 import { toArgs } from "./RetentionSources.ts"
@@ -17,11 +18,11 @@ import type { RunId } from "./RunId.ts"
  * @since 0.1.0
  */
 export interface Budget {
-  /** Bundles whose record or lease is looked at. */
+  /** Bundles that are read, or measured for a limit in bytes, beside those that are to be removed. */
   readonly maxLooked: number
   /** Bundles that are removed from the store. */
   readonly maxRemoved: number
-  /** Names that are deleted in the trash, and looked at to measure bundles. */
+  /** Names that are deleted in the trash. */
   readonly maxUnlinked: number
   readonly maxTime: Duration.Input
 }
@@ -41,8 +42,13 @@ export const defaultBudget: Budget = { maxLooked: 512, maxRemoved: 256, maxUnlin
 export type PassEvent = Data.TaggedEnum<{
   Removed: { readonly id: RunId; readonly reason: RemoveReason; readonly bytes: number | undefined }
   Recovered: { readonly id: RunId }
-  /** A limit asked for it and it was kept. */
-  Kept: { readonly id: RunId; readonly reason: KeepReason; readonly clockAhead: boolean }
+  /** A limit asked for it and it was kept. Those who hold a live one are named, as far as they left their names. */
+  Kept: {
+    readonly id: RunId
+    readonly reason: KeepReason
+    readonly clockAhead: boolean
+    readonly holders: ReadonlyArray<Holder>
+  }
   Failed: { readonly id: string; readonly reason: string }
   /** Progress of the deletion in the trash. */
   Swept: { readonly unlinked: number; readonly freedBytes: number; readonly left: number }

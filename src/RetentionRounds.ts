@@ -3,44 +3,66 @@
  *
  * @since 0.1.0
  */
+import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import type { Lease } from "./Lease.ts"
 import * as Retention from "./Retention.ts"
 import type { PolicyError } from "./RetentionPolicy.ts"
-import type { Report } from "./RetentionReport.ts"
+import { defaultBudget, type Report } from "./RetentionReport.ts"
 import type { RunIndex } from "./RunIndex.ts"
 import type { RunStore } from "./RunStore.ts"
+
+/** What failed once and was removed later did not fail. */
+const failuresOf = (before: Report, after: Report): Report["failed"] => {
+  const later = new Set([...after.failed, ...after.removed].map(({ id }) => id))
+  return [...before.failed.filter(({ id }) => !later.has(id)), ...after.failed]
+}
 
 const join = (before: Report, after: Report): Report => ({
   ...after,
   looked: before.looked + after.looked,
   removed: [...before.removed, ...after.removed],
   recovered: [...before.recovered, ...after.recovered],
+  failed: failuresOf(before, after),
   freedBytes: before.freedBytes + after.freedBytes,
   elapsedMs: before.elapsedMs + after.elapsedMs
 })
 
-/** A pass that changed nothing, and left what the one before it left, will not be helped by another. */
-const isStuck = (before: Report | undefined, after: Report) =>
+const mayGoOn = ({ debt, dryRun, otherPass, stopped }: Report) =>
+  debt !== null && debt.passes > 0 && !stopped && !otherPass && !dryRun
+
+/** A pass that changed nothing, and left what the one before it left, will not be helped by another like it. */
+const isStuck = (before: Report, after: Report) =>
   after.removed.length === 0 && after.recovered.length === 0 && after.freedBytes === 0 &&
-  JSON.stringify(before?.debt) === JSON.stringify(after.debt)
+  JSON.stringify(before.debt) === JSON.stringify(after.debt)
+
+/** So many times as long as it was to be may a pass become that is stuck at a bundle that takes long to measure. */
+const maxPatience = 1024
 
 /**
  * Runs passes of the same options until the debt is paid, until only such is left as no pass can pay (bundles that nobody
- * can read, deletions that the system refuses), or until it is stopped. The report is of all of them together. With
- * `dryRun` it is one pass: the next would say the same.
+ * can read, deletions that the system refuses), or until it is stopped. The report is of all of them together. A bundle
+ * that cannot be measured within the time of a pass is given more. With `dryRun` it is one pass: the next would say the
+ * same.
  *
  * @category running
  * @since 0.1.0
  */
 export const untilPaid = Effect.fn("Retention.untilPaid")(
   function*(options: Retention.Options): Effect.fn.Return<Report, PolicyError, RunStore | Lease | RunIndex> {
+    const maxTime = Duration.toMillis(options.budget?.maxTime ?? defaultBudget.maxTime)
     let last = yield* Retention.run(options)
     let all = last
-    while (last.debt !== null && last.debt.passes > 0 && !last.stopped && !last.otherPass && !last.dryRun) {
-      const next = yield* Retention.run(options)
+    let patience = 1
+    while (mayGoOn(last)) {
+      const next = yield* Retention.run({ ...options, budget: { ...options.budget, maxTime: maxTime * patience } })
+      // What is left is left to whoever is at work now.
+      if (next.otherPass) break
       all = join(all, next)
-      if (isStuck(last, next)) break
+      if (isStuck(last, next)) {
+        patience *= 4
+        if (next.debt?.reasons["unmeasured"] === undefined || patience > maxPatience) break
+      }
       last = next
     }
     return all

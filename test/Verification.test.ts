@@ -450,7 +450,7 @@ describe("the index against the disk", () => {
         NFS.writeFileSync(`${root}/index.db`, "noise")
         const findings = yield* Effect.scoped(Effect.gen(function*() {
           const { take } = yield* Effect.promise(() => import("../src/retention/PassLock.ts"))
-          assert.isTrue(yield* take(root))
+          assert.isTrue(yield* take(root, { dryRun: false }))
           return yield* check({ repair: true })
         }))
         assert.deepStrictEqual(shown(root, findings), ["note IndexBusy index.db Left"])

@@ -1,25 +1,50 @@
 /** Doing what was planned, one bundle at a time: claim, read again, ask again, and only then rename into the trash. */
 import * as Clock from "effect/Clock"
+import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import * as Schedule from "effect/Schedule"
-import type { Errno } from "../internal/Errno.ts"
+import * as Crash from "../internal/Crash.ts"
+import { Errno } from "../internal/Errno.ts"
 import { Files } from "../internal/Files.ts"
 import { nonce } from "../internal/io.ts"
+import * as RecordFile from "../internal/RecordFile.ts"
+import * as RecordLock from "../internal/RecordLock.ts"
+import * as Tree from "../internal/Tree.ts"
 import type { Claim, LeaseError } from "../Lease.ts"
 import { describeDoubt } from "../Liveness.ts"
-import * as Recovery from "../Recovery.ts"
 import { type Decision, recheck } from "../RetentionDecision.ts"
 import { KeepReason } from "../RetentionReason.ts"
 import type { Row } from "../RunIndex.ts"
 import { unknownRow } from "./Looking.ts"
-import { factsOf, type Pass, rowOf, tellFailure, tellKept, tellRecovery, tellRemoved } from "./Pass.ts"
+import { factsOf, type Pass, rowOf, tellFailure, tellKept, tellRemoved } from "./Pass.ts"
 import type { Planned } from "./Planning.ts"
 
 type Removal = Extract<Decision, { readonly action: "remove" }>
 
 /** Windows says so of a file that a virus scanner or an indexer has open, mostly for a moment only. */
 const mayPass = (errno: Errno) => errno.code === "EBUSY" || (process.platform === "win32" && errno.code === "EPERM")
+
+const isFull = ({ code }: Errno) => code === "ENOSPC" || code === "EDQUOT"
+
+/** A link in its place would take what is removed out of the store. */
+const hasTrash = Effect.fnUntraced(function*(trash: string) {
+  const files = yield* Files
+  const there = yield* Effect.result(files.lstat(trash))
+  if (Result.isFailure(there)) return there.failure.code === "ENOENT" ? false : yield* there.failure
+  if (there.success.kind === "directory") return true
+  return yield* new Errno({ code: "ENOTDIR", call: "rename", path: trash, cause: undefined })
+})
+
+/** To be moved into another directory, one must be writable itself, and a program may have made its own read-only. */
+const makeWritable = Effect.fnUntraced(function*(dir: string) {
+  const files = yield* Files
+  yield* Effect.acquireUseRelease(
+    Tree.open(dir),
+    (walk) => files.chmodAt(walk.place(), walk.top.mode | 0o700),
+    (walk) => walk.close
+  )
+})
 
 /**
  * Takes a bundle out of the store by one rename. From here on it is not a run any more, whatever happens to this process.
@@ -29,40 +54,49 @@ const mayPass = (errno: Errno) => errno.code === "EBUSY" || (process.platform ==
 export const toTrash = Effect.fnUntraced(function*(root: string, dir: string, id: string) {
   const files = yield* Files
   const trash = `${root}/trash`
-  const to = `${trash}/${id}-${yield* nonce}`
-  yield* files.rename(dir, to).pipe(
-    Effect.catchIf((errno) => errno.code === "ENOENT", (errno) =>
-      // The trash may have to be made; if it is there, the bundle is what is not.
-      Effect.andThen(
-        Effect.mapError(files.mkdir(trash), (failed) => failed.code === "EEXIST" ? errno : failed),
-        files.rename(dir, to)
-      )),
+  const move = files.rename(dir, `${trash}/${id}-${yield* nonce}`)
+  const moveFirst = Effect.andThen(files.mkdir(trash), move).pipe(
+    // On a full disk, where no directory can be made any more, the bundle becomes the trash.
+    Effect.catchIf(isFull, () => files.rename(dir, trash)),
+    Effect.catchIf((errno) => errno.code === "EEXIST", () => move)
+  )
+  const moveNow = (yield* hasTrash(trash)) ? move : moveFirst
+  yield* moveNow.pipe(
+    Effect.catchIf(
+      (errno) => errno.code === "EACCES",
+      (errno) => Effect.andThen(Effect.mapError(makeWritable(dir), () => errno), moveNow)
+    ),
     Effect.retry({ times: 5, while: mayPass, schedule: Schedule.spaced("10 millis") })
   )
 })
 
-/** Why there was no claim, as a reason to keep; nothing where the bundle has gone, which is no failure. */
-const reasonNotClaimed = ({ reason, message }: LeaseError): KeepReason | undefined => {
-  switch (reason._tag) {
-    case "Held":
-    case "Claimed":
-      return KeepReason.Live()
-    case "RunGone":
-      return undefined
-    case "Undecided":
-      return KeepReason.Unknown({ detail: describeDoubt(reason.doubt) })
-    default:
-      return KeepReason.Unknown({ detail: message })
-  }
-}
+const keepUnknown = Effect.fnUntraced(function*(pass: Pass, { clockAhead, id }: Removal, row: Row, detail: string) {
+  const files = yield* Files
+  const there = yield* Effect.result(files.lstat(pass.store.dir(id)))
+  // What somebody else is taking away looks broken on the way.
+  if (Result.isFailure(there) && there.failure.code === "ENOENT") return yield* pass.session.remove(id)
+  yield* pass.session.put(unknownRow(row, detail, pass.now))
+  yield* tellKept(pass, id, KeepReason.Unknown({ detail }), clockAhead)
+})
 
+/** What keeps a bundle that could not be claimed. One that has gone is kept by nothing, which is no failure. */
 const keepUnclaimed = Effect.fnUntraced(
-  function*(pass: Pass, { clockAhead, id }: Removal, row: Row, error: LeaseError) {
-    const reason = reasonNotClaimed(error)
-    if (reason === undefined) return yield* pass.session.remove(id)
-    if (reason._tag === "Unknown") yield* pass.session.put(unknownRow(row, reason.detail, pass.now))
-    if ("holders" in error.reason) pass.ledger.holders.set(id, error.reason.holders)
-    yield* tellKept(pass, id, reason, clockAhead)
+  function*(pass: Pass, decision: Removal, row: Row, { reason, message }: LeaseError) {
+    switch (reason._tag) {
+      case "Held":
+      case "Claimed":
+        pass.ledger.holders.set(row.id, reason.holders)
+        return yield* tellKept(pass, row.id, KeepReason.Live(), decision.clockAhead)
+      case "RunGone":
+        return yield* pass.session.remove(row.id)
+      default:
+        return yield* keepUnknown(
+          pass,
+          decision,
+          row,
+          reason._tag === "Undecided" ? describeDoubt(reason.doubt) : message
+        )
+    }
   }
 )
 
@@ -72,39 +106,73 @@ const keepFailed = Effect.fnUntraced(function*(pass: Pass, row: Row, why: string
   yield* tellFailure(pass, row.id, why)
 })
 
+/** What a plan removes is left over until it is tried: a pass may be stopped at any moment. */
+const leaveOver = ({ ledger: { left } }: Pass, row: Row, bundles: 1 | -1) => {
+  left.overBudget += bundles
+  left.overBudgetBytes += bundles * (row.bytes ?? 0)
+}
+
+/** Who changes a record is done in milliseconds; somebody who is stopped meanwhile must not hold up a pass. */
+const patience = Duration.millis(500)
+
+const beingWritten = (dir: string) =>
+  new Errno({ code: "EBUSY", call: "lock", path: `${dir}/run.json`, cause: new Error("another process is writing it") })
+
+/**
+ * The record as it is from now on: whoever has pinned the bundle is seen, and whoever is about to will find it gone. Who
+ * may not write it goes without the lock, as those do who change it.
+ */
+const readLocked = Effect.fnUntraced(function*({ record, target }: Claim, dryRun: boolean) {
+  if (dryRun) return record
+  yield* RecordLock.take(target.dir).pipe(
+    Effect.interruptible,
+    Effect.timeoutOrElse({ duration: patience, orElse: () => Effect.fail(beingWritten(target.dir)) }),
+    Effect.catchIf((errno) => errno.code === "EACCES" || errno.code === "ENOENT", () => Effect.void)
+  )
+  return yield* Effect.fromResult(yield* RecordFile.read(target.dir))
+})
+
 /** Everything is asked again of what is read under the claim; the decision only said where to look. */
 const removeClaimed = Effect.fnUntraced(
   function*(pass: Pass, claim: Claim, { clockAhead, id, reason }: Removal, row: Row) {
-    const isCrashed = claim.record.status === "running"
-    const record = isCrashed && !pass.dryRun ? yield* Recovery.recover(claim) : claim.record
-    if (isCrashed) yield* tellRecovery(pass, id)
-    const fresh = rowOf(isCrashed ? { ...record, status: "crashed" } : record, row, "finished", pass.now)
+    const { dir } = claim.target
+    const found = yield* readLocked(claim, pass.dryRun)
+    // What has crashed need not have its end written down to be removed: on a full disk it could not.
+    const isCrashed = found.status === "running"
+    const record = isCrashed ? yield* Crash.crashed(found, dir, pass.now) : found
+    const fresh = rowOf(record, row, "finished", pass.now)
     const keep = recheck(factsOf(row), { ...factsOf(fresh), liveness: "dead" }, pass.policy, pass.now)
     if (keep !== undefined) {
-      yield* pass.session.put(fresh)
+      // A crashed run that stays is brought to its end by the next look.
+      yield* pass.session.put(isCrashed ? { ...fresh, state: "listed", lookedAt: 0 } : fresh)
       return yield* tellKept(pass, id, keep, clockAhead)
     }
     if (!pass.dryRun) {
-      const renamed = yield* Effect.result(toTrash(pass.store.root, claim.target.dir, id))
-      if (Result.isFailure(renamed)) {
-        if (renamed.failure.code !== "ENOENT") return yield* keepFailed(pass, row, renamed.failure.message)
-        return yield* pass.session.remove(id)
-      }
+      yield* toTrash(pass.store.root, dir, id)
+      pass.ledger.left.inTrash++
     }
     yield* pass.session.remove(id)
     yield* tellRemoved(pass, { id, reason, bytes: row.bytes })
   }
 )
 
+/** It is there no more, or the trash takes no more before it is swept, or the system would not have it moved. */
+const keepUnmoved = Effect.fnUntraced(function*(pass: Pass, row: Row, errno: Errno) {
+  if (errno.code === "ENOENT") return yield* pass.session.remove(row.id)
+  if (!isFull(errno)) return yield* keepFailed(pass, row, errno.message)
+  pass.ledger.isTrashFull = true
+  leaveOver(pass, row, 1)
+})
+
 const remove = Effect.fnUntraced(function*(pass: Pass, decision: Removal, row: Row) {
   pass.ledger.looked++
   const target = { id: row.id, dir: pass.store.dir(row.id) }
-  const claim = yield* Effect.result(pass.lease.claim(target))
-  if (Result.isFailure(claim)) return yield* keepUnclaimed(pass, decision, row, claim.failure)
-  yield* Effect.catchTag(
-    removeClaimed(pass, claim.success, decision, row),
-    "StoreError",
-    (error) => keepFailed(pass, row, error.message)
+  yield* Effect.flatMap(pass.lease.claim(target), (claim) => removeClaimed(pass, claim, decision, row)).pipe(
+    Effect.catchTags({
+      LeaseError: (error) => keepUnclaimed(pass, decision, row, error),
+      RecordError: (error) => keepUnknown(pass, decision, row, error.message),
+      Errno: (errno) => keepUnmoved(pass, row, errno)
+    })
   )
 })
 
@@ -118,7 +186,10 @@ const unwanted: ReadonlySet<string> = new Set(["WithinLimits", "EmptyPolicy"])
  */
 export const act = Effect.fnUntraced(function*(pass: Pass, { decisions, rows }: Planned) {
   const { budget, ledger } = pass
-  let tried = 0
+  for (const { action, id } of decisions) {
+    const row = rows.get(id)
+    if (action === "remove" && row !== undefined) leaveOver(pass, row, 1)
+  }
   for (const decision of decisions) {
     const row = rows.get(decision.id)
     if (row === undefined) continue
@@ -128,13 +199,10 @@ export const act = Effect.fnUntraced(function*(pass: Pass, { decisions, rows }: 
       else yield* tellKept(pass, decision.id, decision.reason, decision.clockAhead)
       continue
     }
-    const isOver = tried >= budget.maxRemoved || (yield* Clock.currentTimeMillis) >= pass.until
-    if (isOver) {
-      ledger.left.overBudget++
-      ledger.left.overBudgetBytes += row.bytes ?? 0
-      continue
-    }
-    tried++
+    const isOver = ledger.tried >= budget.maxRemoved || ledger.isTrashFull
+    if (isOver || (yield* Clock.currentTimeMillis) >= pass.until) continue
+    ledger.tried++
+    leaveOver(pass, row, -1)
     yield* Effect.uninterruptible(Effect.scoped(remove(pass, decision, row)))
   }
 })

@@ -44,7 +44,12 @@ export const discover = Effect.fnUntraced(function*(root: string, session: Sessi
     const path = `${runs}/${day}`
     // Looked at before it is listed, so that what comes in between moves it once more.
     const info = yield* Effect.result(files.lstat(path))
-    if (Result.isFailure(info) || info.success.kind !== "directory") continue
+    if (Result.isFailure(info)) continue
+    if (info.success.kind !== "directory") {
+      // Behind a link lies nothing of this store, whatever lay in its place before.
+      yield* session.dropDay(day)
+      continue
+    }
     const { mtimeNanos } = info.success
     const before = known.get(day)
     if (before?.settled === true && before.mtimeNanos === mtimeNanos) continue

@@ -3,14 +3,14 @@ import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import type { Holder } from "../Holder.ts"
 import * as Crash from "../internal/Crash.ts"
-import type { LeaseError } from "../Lease.ts"
+import type { LeaseError, Target } from "../Lease.ts"
 import { describeDoubt } from "../Liveness.ts"
 import * as Recovery from "../Recovery.ts"
 import type { Row } from "../RunIndex.ts"
 import { isTerminal, type RunRecord } from "../RunRecord.ts"
 import type { Entry } from "../RunStore.ts"
 import type { StoreError } from "../StoreError.ts"
-import { type Pass, rowOf, tellFailure, tellRecovery } from "./Pass.ts"
+import { type Frame, type Pass, rowOf, tellFailure, tellRecovery } from "./Pass.ts"
 
 /** @internal */
 export const unknownRow = (row: Row, problem: string, now: number): Row => ({
@@ -26,27 +26,38 @@ const live = (pass: Pass, record: RunRecord, row: Row, holders: ReadonlyArray<Ho
   return rowOf(record, row, "running", pass.now)
 }
 
+/** What a record would say that has a crash for its end, whether or not it can be written. */
+const crashedRow = (pass: Pass, { dir }: Entry, record: RunRecord, row: Row) =>
+  Effect.map(Crash.crashed(record, dir, pass.now), (crashed) => rowOf(crashed, row, "finished", pass.now))
+
 const unrecovered = Effect.fnUntraced(
-  function*(pass: Pass, error: LeaseError | StoreError, record: RunRecord, row: Row) {
-    if (error._tag === "StoreError") yield* tellFailure(pass, row.id, error.message)
-    else if (error.reason._tag === "Held") return live(pass, record, row, error.reason.holders)
-    else if (error.reason._tag === "RunGone") return undefined
-    return unknownRow(row, error.message, pass.now)
+  function*(pass: Pass, error: LeaseError | StoreError, entry: Entry, record: RunRecord, row: Row) {
+    if (error._tag === "LeaseError") {
+      if (error.reason._tag === "Held") return live(pass, record, row, error.reason.holders)
+      return error.reason._tag === "RunGone" ? undefined : unknownRow(row, error.message, pass.now)
+    }
+    if (error.reason._tag !== "System") return unknownRow(row, error.message, pass.now)
+    // It is dead all the same, and may be just what stands in the way of writing it down.
+    pass.ledger.unwritten.set(entry.id, error.message)
+    return yield* crashedRow(pass, entry, record, row)
   }
 )
 
 /** A claim is the proof that its owner is dead; whoever slipped in since the look keeps it. */
-const recover = Effect.fnUntraced(function*(pass: Pass, entry: Entry, record: RunRecord, row: Row) {
-  if (pass.dryRun) {
-    yield* tellRecovery(pass, entry.id)
-    return rowOf(yield* Crash.crashed(record, entry.dir, pass.now), row, "finished", pass.now)
-  }
-  const recovered = yield* Effect.flatMap(pass.lease.claim(entry), (claim) => Recovery.recover(claim, pass.now)).pipe(
+const writeEnd = (frame: Frame, target: Target) =>
+  Effect.flatMap(frame.lease.claim(target), (claim) => Recovery.recover(claim, frame.now)).pipe(
     Effect.scoped,
     Effect.uninterruptible,
     Effect.result
   )
-  if (Result.isFailure(recovered)) return yield* unrecovered(pass, recovered.failure, record, row)
+
+const recover = Effect.fnUntraced(function*(pass: Pass, entry: Entry, record: RunRecord, row: Row) {
+  if (pass.dryRun) {
+    yield* tellRecovery(pass, entry.id)
+    return yield* crashedRow(pass, entry, record, row)
+  }
+  const recovered = yield* writeEnd(pass, entry)
+  if (Result.isFailure(recovered)) return yield* unrecovered(pass, recovered.failure, entry, record, row)
   yield* tellRecovery(pass, entry.id)
   return rowOf(recovered.success, row, "finished", pass.now)
 })
@@ -89,5 +100,31 @@ export const settle = Effect.fnUntraced(function*(pass: Pass) {
   const rows = yield* pass.session.unsettled(Math.ceil(pass.budget.maxLooked / 2))
   for (const row of rows) {
     if (row.id !== pass.own) yield* look(pass, row)
+  }
+})
+
+/**
+ * Has the next pass look again at crashed runs that stay without an end in their record.
+ *
+ * @internal
+ */
+export const remindOfUnwritten = Effect.fnUntraced(function*(pass: Pass) {
+  for (const id of pass.ledger.unwritten.keys()) {
+    const row = yield* pass.session.get(id)
+    if (row !== undefined) yield* pass.session.put({ ...row, state: "listed", lookedAt: 0 })
+  }
+})
+
+/**
+ * Tries once more to write those ends, for which there may be space by now.
+ *
+ * @internal
+ */
+export const writeUnwritten = Effect.fnUntraced(function*(frame: Frame) {
+  for (const id of frame.ledger.unwritten.keys()) {
+    const written = yield* writeEnd(frame, { id, dir: frame.store.dir(id) })
+    if (Result.isSuccess(written)) yield* tellRecovery(frame, id)
+    // Whoever has it by now has brought it to its end.
+    else if (written.failure._tag === "StoreError") yield* tellFailure(frame, id, written.failure.message)
   }
 })

@@ -12,11 +12,14 @@ import type { Row, Session } from "../RunIndex.ts"
 import { type RunRecord, toMillis } from "../RunRecord.ts"
 import type { RunStore } from "../RunStore.ts"
 
-/** @internal */
-export interface Pass {
+/**
+ * What a pass is from its beginning to its end.
+ *
+ * @internal
+ */
+export interface Frame {
   readonly store: RunStore["Service"]
   readonly lease: Lease["Service"]
-  readonly session: Session
   readonly policy: RetentionPolicy
   readonly budget: Budget
   readonly dryRun: boolean
@@ -29,55 +32,81 @@ export interface Pass {
 }
 
 /**
+ * A pass with an index to work by.
+ *
+ * @internal
+ */
+export interface Pass extends Frame {
+  readonly session: Session
+}
+
+/**
  * What a pass has done so far. It is kept outside the steps, so that a pass that is stopped can still say it.
  *
  * @internal
  */
 export interface Ledger {
   looked: number
+  /** Bundles whose removal was tried. */
+  tried: number
+  /** The disk is full, and the trash takes no further names before some have gone from it. */
+  isTrashFull: boolean
   readonly removed: Array<{ readonly id: RunId; readonly reason: string; readonly bytes: number | null }>
   readonly recovered: Array<{ readonly id: RunId }>
+  /** Crashed runs whose record could not be brought to its end, on a full disk for one, and why. */
+  readonly unwritten: Map<RunId, string>
   readonly kept: Map<RunId, KeepReason>
   /** Who was found to hold what is live. */
   readonly holders: Map<RunId, ReadonlyArray<Holder>>
   /** Bundles that no step looked at, since no limit comes to them. */
   keptElsewhere: number
   readonly failed: Array<{ readonly id: string; readonly reason: string }>
+  unlinked: number
+  /** Entries of the trash that are gone. */
+  emptied: number
   freedBytes: number
   left: { -readonly [Key in keyof Leftovers]: Leftovers[Key] }
   readonly tell: (event: PassEvent) => Effect.Effect<void>
 }
 
 /** @internal */
+export const noLeftovers = (): Ledger["left"] => ({
+  overBudget: 0,
+  overBudgetBytes: 0,
+  unknown: 0,
+  failed: 0,
+  inTrash: 0,
+  unmeasured: 0,
+  unlisted: 0
+})
+
+/** @internal */
 export const makeLedger = (tell: Ledger["tell"]): Ledger => ({
   looked: 0,
+  tried: 0,
+  isTrashFull: false,
   removed: [],
   recovered: [],
+  unwritten: new Map(),
   kept: new Map(),
   holders: new Map(),
   keptElsewhere: 0,
   failed: [],
+  unlinked: 0,
+  emptied: 0,
   freedBytes: 0,
-  left: {
-    overBudget: 0,
-    overBudgetBytes: 0,
-    unknown: 0,
-    failed: 0,
-    inTrash: 0,
-    unmeasured: 0,
-    unlisted: 0
-  },
+  left: noLeftovers(),
   tell
 })
 
 /** @internal */
-export const tellFailure = ({ ledger }: Pass, id: string, reason: string): Effect.Effect<void> => {
+export const tellFailure = ({ ledger }: Frame, id: string, reason: string): Effect.Effect<void> => {
   ledger.failed.push({ id, reason })
   return ledger.tell(PassEvent.Failed({ id, reason }))
 }
 
 /** @internal */
-export const tellRecovery = ({ ledger }: Pass, id: RunId): Effect.Effect<void> => {
+export const tellRecovery = ({ ledger }: Frame, id: RunId): Effect.Effect<void> => {
   ledger.recovered.push({ id })
   return ledger.tell(PassEvent.Recovered({ id }))
 }
@@ -94,6 +123,7 @@ export const tellRemoved = (
   removed: Omit<Extract<PassEvent, { readonly _tag: "Removed" }>, "_tag">
 ): Effect.Effect<void> => {
   const { bytes, id, reason } = removed
+  ledger.unwritten.delete(id)
   ledger.removed.push({ id, reason: reasonText(reason), bytes: bytes ?? null })
   return ledger.tell(PassEvent.Removed(removed))
 }

@@ -8,17 +8,22 @@ import { Locks } from "../internal/Locks.ts"
 
 /**
  * Whether this pass may go on. The lock only saves two passes from doing the same work: what protects bundles is the
- * claim on each. So where it cannot be made or locked, on a full disk above all, the pass goes on without.
+ * claim on each. So where it cannot be made or locked, on a full disk above all, the pass goes on without; so does a dry
+ * run where there is none yet, since it makes nothing.
  *
  * @internal
  */
-export const take = Effect.fnUntraced(function*(root: string): Effect.fn.Return<boolean, never, Scope.Scope> {
+export const take = Effect.fnUntraced(function*(
+  root: string,
+  options: { readonly dryRun: boolean }
+): Effect.fn.Return<boolean, never, Scope.Scope> {
   const files = yield* Files
   const locks = yield* Locks
   const path = `${root}/retention.lock`
   const open = Effect.acquireRelease(files.open(path, Flags.lock), files.close)
+  const make = options.dryRun ? Effect.void : Effect.ignore(writeNew(path, ""))
   const fd = yield* open.pipe(
-    Effect.catchIf((errno) => errno.code === "ENOENT", () => Effect.andThen(Effect.ignore(writeNew(path, "")), open)),
+    Effect.catchIf((errno) => errno.code === "ENOENT", () => Effect.andThen(make, open)),
     Effect.result
   )
   if (Result.isFailure(fd)) return true

@@ -54,8 +54,10 @@ const counted = Effect.fnUntraced(function*(pass: Pass) {
   return rows
 })
 
+/** One that takes long may have half of the time that is left, so that something is left for the others. */
 const measure = Effect.fnUntraced(function*(pass: Pass, row: Row) {
-  const usage = yield* DiskUsage.measure(pass.store.dir(row.id), { until: pass.until })
+  const now = yield* Clock.currentTimeMillis
+  const usage = yield* DiskUsage.measure(pass.store.dir(row.id), { until: now + (pass.until - now) / 2 })
   if (!usage.complete) return row
   const measured = { ...row, bytes: usage.bytes }
   yield* pass.session.put(measured)
@@ -69,7 +71,22 @@ const measureForBytes = Effect.fnUntraced(function*(pass: Pass) {
     if (yield* isOver(pass)) break
     yield* measure(pass, row)
   }
-  pass.ledger.left.unmeasured = (yield* pass.session.totals(pass.now)).unmeasured
+})
+
+/** Of more than so many bundles that nobody has read yet it is enough to know that there are so many. */
+const maxUnread = 20_000
+
+/**
+ * How many sizes are wanting for a limit in bytes: those of bundles that nobody has read yet, too.
+ *
+ * @internal
+ */
+export const countUnmeasured = Effect.fnUntraced(function*({ now, policy, session }: Pass) {
+  if (policy.maxBytes === undefined) return 0
+  const { unmeasured } = yield* session.totals(now)
+  // Those that nobody has read come first among the unsettled.
+  const unsettled = yield* session.unsettled(maxUnread)
+  return unmeasured + unsettled.filter(({ lookedAt }) => lookedAt === 0).length
 })
 
 const freeBytes = Effect.fnUntraced(function*(pass: Pass) {

@@ -6,7 +6,7 @@ import { PassEvent } from "../RetentionReport.ts"
 import { isRunId } from "../RunId.ts"
 import * as TrashSweep from "../TrashSweep.ts"
 import { toTrash } from "./Acting.ts"
-import { type Pass, tellFailure } from "./Pass.ts"
+import { type Frame, type Pass, tellFailure } from "./Pass.ts"
 
 /**
  * A bundle that was being built when its process died is known by its free lease. One without a lease was abandoned in
@@ -39,27 +39,37 @@ export const clearStaging = Effect.fnUntraced(function*(pass: Pass) {
 const runOf = (path: string) => path.split("/trash/").at(-1) ?? path
 
 /**
- * Deletes in the trash what the budget allows.
+ * Deletes in the trash what is left of the budget.
  *
  * @internal
  */
-export const sweep = Effect.fnUntraced(function*(pass: Pass) {
-  if (pass.dryRun) return
-  const { ledger } = pass
-  let counted = 0
-  const take = (report: TrashSweep.SweepReport) =>
+export const sweep = Effect.fnUntraced(function*(frame: Frame): Effect.fn.Return<TrashSweep.SweepReport["failed"]> {
+  if (frame.dryRun) return []
+  const { ledger } = frame
+  let before = { emptied: 0, freedBytes: 0, unlinked: 0 }
+  const take = ({ emptied, freedBytes, left, unlinked }: TrashSweep.SweepReport) =>
     Effect.suspend(() => {
-      ledger.freedBytes += report.freedBytes - counted
-      counted = report.freedBytes
-      ledger.left.inTrash = report.left
-      const { freedBytes, left, unlinked } = report
+      ledger.emptied += emptied.length - before.emptied
+      ledger.freedBytes += freedBytes - before.freedBytes
+      ledger.unlinked += unlinked - before.unlinked
+      before = { emptied: emptied.length, freedBytes, unlinked }
+      ledger.left.inTrash = left
       return ledger.tell(PassEvent.Swept({ unlinked, freedBytes, left }))
     })
-  const report = yield* TrashSweep.sweep(pass.store.root, {
-    maxUnlinked: pass.budget.maxUnlinked,
-    until: pass.until,
+  const report = yield* TrashSweep.sweep(frame.store.root, {
+    maxUnlinked: frame.budget.maxUnlinked - ledger.unlinked,
+    until: frame.until,
     onProgress: take
   })
   yield* take(report)
-  for (const { path, reason } of report.failed) yield* tellFailure(pass, runOf(path), reason)
+  return report.failed
+})
+
+/**
+ * The last sweep of a pass tells of what would not go.
+ *
+ * @internal
+ */
+export const sweepAndTell = Effect.fnUntraced(function*(frame: Frame) {
+  for (const { path, reason } of yield* sweep(frame)) yield* tellFailure(frame, runOf(path), reason)
 })
