@@ -18,9 +18,8 @@ import type { Errno } from "./internal/Errno.ts"
 import { Files, Flags } from "./internal/Files.ts"
 import * as RecordFile from "./internal/RecordFile.ts"
 import * as RecordLock from "./internal/RecordLock.ts"
-import * as Tree from "./internal/Tree.ts"
+import * as Trash from "./internal/Trash.ts"
 import { type BareClaim, Lease, type LeaseError } from "./Lease.ts"
-import { toTrash } from "./retention/Acting.ts"
 import * as RunId from "./RunId.ts"
 import { type RecordError, version as knownVersion } from "./RunRecord.ts"
 import { RunStore } from "./RunStore.ts"
@@ -107,23 +106,6 @@ const checkWay = Effect.fnUntraced(function*(root: string, id: RunId.RunId, ways
   }
 })
 
-/** To be moved into another directory, one must be writable itself, and a program may have made its own read-only. */
-const makeWritable = Effect.fnUntraced(function*(dir: string) {
-  const files = yield* Files
-  yield* Effect.acquireUseRelease(
-    Tree.open(dir),
-    (walk) => files.chmodAt(walk.place(), walk.top.mode | 0o700),
-    (walk) => walk.close
-  )
-})
-
-const intoTrash = (root: string, dir: string, id: RunId.RunId): Effect.Effect<void, Errno> =>
-  Effect.catchIf(
-    toTrash(root, dir, id),
-    (errno) => errno.code === "EACCES",
-    (errno) => Effect.andThen(Effect.mapError(makeWritable(dir), () => errno), toTrash(root, dir, id))
-  )
-
 /** A day that has become empty goes too. Whoever is about to publish a bundle in it makes it anew. */
 const leave = Effect.fnUntraced(
   function*(root: string, id: RunId.RunId, removal: Effect.Effect<void, Errno>) {
@@ -153,7 +135,7 @@ const removeClaimed = Effect.fnUntraced(function*(root: string, id: RunId.RunId,
   if (Result.isFailure(record)) return yield* refuse(id, RemovalReason.Unreadable({ error: record.failure }))
   const { pin } = record.success
   if (pin !== undefined) return yield* refuse(id, RemovalReason.Pinned({ reason: pin.reason }))
-  yield* leave(root, id, intoTrash(root, dir, id))
+  yield* leave(root, id, Trash.put(root, dir, id))
 })
 
 /**
@@ -233,7 +215,7 @@ const removeBare = Effect.fnUntraced(function*(root: string, { record, target: {
   if (Result.isSuccess(record)) return yield* refuse(id, RemovalReason.Readable())
   const reason = yield* reasonToStay(dir, record.failure)
   if (reason !== undefined) return yield* refuse(id, reason)
-  yield* leave(root, id, intoTrash(root, dir, id))
+  yield* leave(root, id, Trash.put(root, dir, id))
 })
 
 /**
@@ -272,7 +254,7 @@ export const removeUnreadable = Effect.fn("RunRemoval.removeUnreadable")(
  */
 export const discard = Effect.fnUntraced(function*(root: string, { target: { dir, id } }: BareClaim) {
   yield* checkWay(root, id, ["staging"])
-  yield* toTrash(root, dir, id).pipe(
+  yield* Trash.put(root, dir, id).pipe(
     Effect.mapError((errno) => new RemovalError({ id, reason: RemovalReason.System({ errno }) }))
   )
 })

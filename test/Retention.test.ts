@@ -36,7 +36,7 @@ const ids = (bundles: ReadonlyArray<Made>) => bundles.map(({ id }) => id)
 
 const present = Effect.gen(function*() {
   const store = yield* RunStore.RunStore
-  return (yield* Stream.runCollect(store.list)).map(({ id }) => id).reverse()
+  return (yield* Stream.runCollect(store.list)).map(({ id }) => id).toReversed()
 })
 
 const prune = (policy: PolicyInput, more: Partial<Retention.Options> = {}) => Retention.run({ policy, ...more })

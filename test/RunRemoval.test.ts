@@ -313,6 +313,7 @@ describe("bug 37: nothing outside the store is touched", () => {
           else {
             bundle(each.root, { startedAt: start - 1000 })
             NFS.cpSync(dir, each.dir(id), { recursive: true })
+            NFS.rmdirSync(`${each.root}/trash`)
             NFS.symlinkSync(`${each.root}-outside`, `${each.root}/trash`)
           }
           assert.match(yield* refusal(RunRemoval.remove(id)), /^Astray: .* is a link/)

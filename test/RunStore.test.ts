@@ -39,7 +39,7 @@ describe("opening a root", () => {
         const first = yield* id
         assert.strictEqual(NFS.statSync(root).mode & 0o777, 0o700)
         assert.strictEqual(yield* id, first)
-        assert.deepStrictEqual(NFS.readdirSync(root), ["store.json"])
+        assert.deepStrictEqual(NFS.readdirSync(root), ["store.json", "trash"])
       })
     ))
 

@@ -225,6 +225,7 @@ describe("what lies in the directories of the store", () => {
         NFS.mkdirSync(`${root}/runs/2026-11-04`)
         NFS.mkdirSync(`${root}/staging`)
         NFS.writeFileSync(`${root}/staging/notes.txt`, "")
+        NFS.rmdirSync(`${root}/trash`)
         NFS.symlinkSync("/", `${root}/trash`)
         fifo(`${root}/retention.lock`)
         const blind: FilesApi = {

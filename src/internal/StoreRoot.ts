@@ -135,6 +135,7 @@ const writeFormat = Effect.fnUntraced(function*(root: string) {
       "give the path of a new or empty directory"
     )
   }
+  yield* orSystem(Effect.catchIf(files.mkdir(`${root}/trash`), (errno) => errno.code === "EEXIST", () => Effect.void))
   const id = `${yield* nonce}${yield* nonce}`
   const createdAt = timestamp(yield* DateTime.now)
   const draft = `${root}/store.json.${yield* nonce}.tmp`

@@ -3,14 +3,12 @@ import * as Clock from "effect/Clock"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
-import * as Schedule from "effect/Schedule"
 import * as Crash from "../internal/Crash.ts"
 import { Errno } from "../internal/Errno.ts"
 import { Files } from "../internal/Files.ts"
-import { nonce } from "../internal/io.ts"
 import * as RecordFile from "../internal/RecordFile.ts"
 import * as RecordLock from "../internal/RecordLock.ts"
-import * as Tree from "../internal/Tree.ts"
+import * as Trash from "../internal/Trash.ts"
 import type { Claim, LeaseError } from "../Lease.ts"
 import { describeDoubt } from "../Liveness.ts"
 import { type Decision, recheck } from "../RetentionDecision.ts"
@@ -22,53 +20,7 @@ import type { Planned } from "./Planning.ts"
 
 type Removal = Extract<Decision, { readonly action: "remove" }>
 
-/** Windows says so of a file that a virus scanner or an indexer has open, mostly for a moment only. */
-const mayPass = (errno: Errno) => errno.code === "EBUSY" || (process.platform === "win32" && errno.code === "EPERM")
-
 const isFull = ({ code }: Errno) => code === "ENOSPC" || code === "EDQUOT"
-
-/** A link in its place would take what is removed out of the store. */
-const hasTrash = Effect.fnUntraced(function*(trash: string) {
-  const files = yield* Files
-  const there = yield* Effect.result(files.lstat(trash))
-  if (Result.isFailure(there)) return there.failure.code === "ENOENT" ? false : yield* there.failure
-  if (there.success.kind === "directory") return true
-  return yield* new Errno({ code: "ENOTDIR", call: "rename", path: trash, cause: undefined })
-})
-
-/** To be moved into another directory, one must be writable itself, and a program may have made its own read-only. */
-const makeWritable = Effect.fnUntraced(function*(dir: string) {
-  const files = yield* Files
-  yield* Effect.acquireUseRelease(
-    Tree.open(dir),
-    (walk) => files.chmodAt(walk.place(), walk.top.mode | 0o700),
-    (walk) => walk.close
-  )
-})
-
-/**
- * Takes a bundle out of the store by one rename. From here on it is not a run any more, whatever happens to this process.
- *
- * @internal
- */
-export const toTrash = Effect.fnUntraced(function*(root: string, dir: string, id: string) {
-  const files = yield* Files
-  const trash = `${root}/trash`
-  const move = files.rename(dir, `${trash}/${id}-${yield* nonce}`)
-  const moveFirst = Effect.andThen(files.mkdir(trash), move).pipe(
-    // On a full disk, where no directory can be made any more, the bundle becomes the trash.
-    Effect.catchIf(isFull, () => files.rename(dir, trash)),
-    Effect.catchIf((errno) => errno.code === "EEXIST", () => move)
-  )
-  const moveNow = (yield* hasTrash(trash)) ? move : moveFirst
-  yield* moveNow.pipe(
-    Effect.catchIf(
-      (errno) => errno.code === "EACCES",
-      (errno) => Effect.andThen(Effect.mapError(makeWritable(dir), () => errno), moveNow)
-    ),
-    Effect.retry({ times: 5, while: mayPass, schedule: Schedule.spaced("10 millis") })
-  )
-})
 
 const keepUnknown = Effect.fnUntraced(function*(pass: Pass, { clockAhead, id }: Removal, row: Row, detail: string) {
   const files = yield* Files
@@ -148,7 +100,7 @@ const removeClaimed = Effect.fnUntraced(
       return yield* tellKept(pass, id, keep, clockAhead)
     }
     if (!pass.dryRun) {
-      yield* toTrash(pass.store.root, dir, id)
+      yield* Trash.put(pass.store.root, dir, id)
       pass.ledger.left.inTrash++
     }
     yield* pass.session.remove(id)
@@ -160,7 +112,7 @@ const removeClaimed = Effect.fnUntraced(
 const keepUnmoved = Effect.fnUntraced(function*(pass: Pass, row: Row, errno: Errno) {
   if (errno.code === "ENOENT") return yield* pass.session.remove(row.id)
   if (!isFull(errno)) return yield* keepFailed(pass, row, errno.message)
-  pass.ledger.isTrashFull = true
+  pass.ledger.trashFull = errno.message
   leaveOver(pass, row, 1)
 })
 
@@ -199,7 +151,7 @@ export const act = Effect.fnUntraced(function*(pass: Pass, { decisions, rows }: 
       else yield* tellKept(pass, decision.id, decision.reason, decision.clockAhead)
       continue
     }
-    const isOver = ledger.tried >= budget.maxRemoved || ledger.isTrashFull
+    const isOver = ledger.tried >= budget.maxRemoved || ledger.trashFull !== undefined
     if (isOver || (yield* Clock.currentTimeMillis) >= pass.until) continue
     ledger.tried++
     leaveOver(pass, row, -1)

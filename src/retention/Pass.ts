@@ -49,8 +49,8 @@ export interface Ledger {
   looked: number
   /** Bundles whose removal was tried. */
   tried: number
-  /** The disk is full, and the trash takes no further names before some have gone from it. */
-  isTrashFull: boolean
+  /** What the system said when the trash took no further names: on a full disk some have to go from it first. */
+  trashFull: string | undefined
   readonly removed: Array<{ readonly id: RunId; readonly reason: string; readonly bytes: number | null }>
   readonly recovered: Array<{ readonly id: RunId }>
   /** Crashed runs whose record could not be brought to its end, on a full disk for one, and why. */
@@ -84,7 +84,7 @@ export const noLeftovers = (): Ledger["left"] => ({
 export const makeLedger = (tell: Ledger["tell"]): Ledger => ({
   looked: 0,
   tried: 0,
-  isTrashFull: false,
+  trashFull: undefined,
   removed: [],
   recovered: [],
   unwritten: new Map(),

@@ -2,10 +2,10 @@
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import { Files } from "../internal/Files.ts"
+import * as Trash from "../internal/Trash.ts"
 import { PassEvent } from "../RetentionReport.ts"
 import { isRunId } from "../RunId.ts"
 import * as TrashSweep from "../TrashSweep.ts"
-import { toTrash } from "./Acting.ts"
 import { type Frame, type Pass, tellFailure } from "./Pass.ts"
 
 /**
@@ -26,7 +26,7 @@ export const clearStaging = Effect.fnUntraced(function*(pass: Pass) {
     const cleared = Effect.scoped(Effect.gen(function*() {
       if (Result.isFailure(yield* Effect.result(files.lstat(`${dir}/lease`)))) return
       const claim = yield* Effect.result(pass.lease.claimBare({ id: name, dir }))
-      if (Result.isSuccess(claim)) yield* toTrash(pass.store.root, dir, name)
+      if (Result.isSuccess(claim)) yield* Trash.put(pass.store.root, dir, name)
     }))
     yield* Effect.catch(
       Effect.uninterruptible(cleared),
@@ -72,4 +72,6 @@ export const sweep = Effect.fnUntraced(function*(frame: Frame): Effect.fn.Return
  */
 export const sweepAndTell = Effect.fnUntraced(function*(frame: Frame) {
   for (const { path, reason } of yield* sweep(frame)) yield* tellFailure(frame, runOf(path), reason)
+  const { emptied, trashFull } = frame.ledger
+  if (trashFull !== undefined && emptied === 0) yield* tellFailure(frame, "trash", trashFull)
 })

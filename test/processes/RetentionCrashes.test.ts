@@ -17,7 +17,7 @@ import * as Retention from "../../src/Retention.ts"
 import type { Report } from "../../src/RetentionReport.ts"
 import { untilPaid } from "../../src/RetentionRounds.ts"
 import * as Trees from "../fixtures/trees.ts"
-import { bundles, json, names, records } from "../support/CommandLine.ts"
+import { bundles, json, names, recordAt, records } from "../support/CommandLine.ts"
 import { bundle, series } from "../support/Fabricate.ts"
 import { directory, ids, inStore, isSwept, present, removedBy, withRoot } from "../support/Stores.ts"
 import { day, minute } from "../support/Time.ts"
@@ -154,7 +154,7 @@ const fillUp = (place: string) => {
 
 describe("a prune where there is no space", () => {
   it.live.each(["tmpfs", "ext4"] as const)(
-    "bug 45: begins on a full %s, which has no trash yet, and frees space; a dry run says the same",
+    "bug 45: begins on a full %s and frees space, and a dry run says the same and writes nothing",
     (type, context) =>
       Effect.scoped(Effect.gen(function*() {
         if (!Trees.canMount) context.skip("may not mount")
@@ -174,8 +174,9 @@ describe("a prune where there is no space", () => {
         const before = NFS.readdirSync(root)
         const dry: Report = yield* json(root, [...prune, "--dry-run"])
         assert.deepStrictEqual(NFS.readdirSync(root), before)
-        const pinned = yield* run(root, ["pin", made[29]!.id])
-        assert.deepStrictEqual([pinned.code, NFS.existsSync(`${root}/trash`)], [1, false])
+        // What cannot be written leaves what was there.
+        assert.strictEqual((yield* run(root, ["pin", made[29]!.id])).code, 1)
+        assert.isUndefined(recordAt(made[29]!.dir).pin)
         const { code, stdout } = yield* run(root, [...prune, "--json"])
         const real: Report = JSON.parse(stdout)
         assert.deepStrictEqual([code, real.failed, real.debt], [0, [], null])
@@ -208,11 +209,30 @@ describe("a prune", () => {
       })
     ))
 
+  it.live("that has no trash and no space to make one says so", () =>
+    inStore((root) =>
+      Effect.gen(function*() {
+        const made = series(root, 3, Date.now())
+        NFS.rmSync(`${root}/trash`, { recursive: true, force: true })
+        const mkdir = (path: string) =>
+          Effect.fail(new Errno({ code: "ENOSPC", call: "mkdir", path, cause: undefined }))
+        const full = Effect.provideService(untilPaid({ policy: { all: true } }), Files, { ...node, mkdir })
+        const { debt, failed, removed } = yield* full
+        assert.deepStrictEqual([removed, debt?.reasons], [[], { budget: 3 }])
+        assert.deepStrictEqual(failed.map(({ reason }) => reason), [
+          `${root}/trash: the disk is full (ENOSPC on mkdir)`
+        ])
+        assert.deepStrictEqual([...present(root)], ids(made))
+      })
+    ))
+
   it.live("moves nothing through a trash that is a link out of the store", () =>
     inStore((root) =>
       Effect.gen(function*() {
         const made = series(root, 3, Date.now())
         NFS.mkdirSync(`${root}-outside`)
+        NFS.rmSync(`${root}/trash`, { recursive: true, force: true })
+        NFS.rmdirSync(`${root}/trash`)
         NFS.symlinkSync(`${root}-outside`, `${root}/trash`)
         const report = yield* Retention.run({ policy: { all: true } })
         assert.deepStrictEqual([report.removed, report.failed.length], [[], 4])
@@ -245,9 +265,7 @@ describe("a prune", () => {
         }
         NFS.chmodSync(root, 0o700)
         const prune = `ulimit -n 64; exec "$0" "$@" prune --max-bundles 20 --max-bytes 1GiB --all-the-way --json`
-        const { exit } = yield* start([
-          ...["sh", "-c", `${prune} --root '${root}' --allow-temp`, process.execPath, command]
-        ] as [string, ...Array<string>])
+        const { exit } = yield* start(["sh", "-c", `${prune} --root '${root}' --allow-temp`, process.execPath, command])
         const { code, stderr, stdout } = yield* exit
         assert.deepStrictEqual([code, stderr], [0, ""])
         assert.deepStrictEqual([JSON.parse(stdout).removed.length, JSON.parse(stdout).failed], [280, []])

@@ -1,0 +1,52 @@
+/**
+ * How a bundle leaves the store: by one rename into the trash, under its claim. From then on it is not a run any more,
+ * whatever happens to the process that did it.
+ */
+import * as Effect from "effect/Effect"
+import * as Result from "effect/Result"
+import * as Schedule from "effect/Schedule"
+import { Errno } from "./Errno.ts"
+import { Files } from "./Files.ts"
+import { nonce } from "./io.ts"
+import * as Tree from "./Tree.ts"
+
+/** Windows says so of a file that a virus scanner or an indexer has open, mostly for a moment only. */
+const mayPass = (errno: Errno) => errno.code === "EBUSY" || (process.platform === "win32" && errno.code === "EPERM")
+
+/** It comes with the store, so that a full disk needs no new directory; somebody may have taken it away since. */
+const requireTrash = Effect.fnUntraced(function*(trash: string) {
+  const files = yield* Files
+  const there = yield* Effect.result(files.lstat(trash))
+  if (Result.isFailure(there)) {
+    if (there.failure.code !== "ENOENT") return yield* there.failure
+    yield* Effect.catchIf(files.mkdir(trash), (errno) => errno.code === "EEXIST", () => Effect.void)
+  } else if (there.success.kind !== "directory") {
+    // A link in its place would take what is removed out of the store.
+    return yield* new Errno({ code: "ENOTDIR", call: "rename", path: trash, cause: undefined })
+  }
+})
+
+/** To be moved into another directory, one must be writable itself, and a program may have made its own read-only. */
+const makeWritable = Effect.fnUntraced(function*(dir: string) {
+  const files = yield* Files
+  yield* Effect.acquireUseRelease(
+    Tree.open(dir),
+    (walk) => files.chmodAt(walk.place(), walk.top.mode | 0o700),
+    (walk) => walk.close
+  )
+})
+
+/** @internal */
+export const put = Effect.fnUntraced(function*(root: string, dir: string, id: string) {
+  const files = yield* Files
+  const trash = `${root}/trash`
+  yield* requireTrash(trash)
+  const move = files.rename(dir, `${trash}/${id}-${yield* nonce}`)
+  yield* move.pipe(
+    Effect.catchIf(
+      (errno) => errno.code === "EACCES",
+      (errno) => Effect.andThen(Effect.mapError(makeWritable(dir), () => errno), move)
+    ),
+    Effect.retry({ times: 5, while: mayPass, schedule: Schedule.spaced("10 millis") })
+  )
+})
