@@ -117,7 +117,7 @@ export const run = Effect.fn("Child.run")(
     const ended = yield* Effect.uninterruptibleMask((restore) =>
       Effect.scoped(Effect.gen(function*() {
         // Heard from before the start, so that no signal falls between the two.
-        yield* Signals.listen((signal) => {
+        yield* Signals.listenForChild((signal) => {
           interrupted = true
           // The terminal sends these to everybody in its foreground group, which with the terminal the child is in.
           if (output === "terminal" && (signal === "SIGINT" || signal === "SIGQUIT")) return
@@ -126,7 +126,12 @@ export const run = Effect.fn("Child.run")(
         })
         // Ours is closed as soon as the child has its own, so that it ends with the child.
         const started = yield* Effect.scoped(Effect.gen(function*() {
-          const lease = options.inheritLease === false ? undefined : yield* current.share
+          const lease = options.inheritLease === false ? undefined : yield* Effect.catchIf(
+            current.share,
+            // A run that goes unprotected has none to hand on.
+            (error) => error.reason._tag === "NoLocks",
+            () => Effect.undefined
+          )
           const spawned = yield* Processes.spawn({
             argv: options.argv,
             cwd,

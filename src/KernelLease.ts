@@ -20,8 +20,10 @@ import { sameFile, writeNew } from "./internal/io.ts"
 import { isLocalFileSystem, Kernel } from "./internal/Kernel.ts"
 import { type Attempt, cannotLock, pathOf, take } from "./internal/LeaseFile.ts"
 import { Locks } from "./internal/Locks.ts"
+import { pause } from "./internal/Pause.ts"
 import * as RecordFile from "./internal/RecordFile.ts"
-import { type Held, Lease, LeaseError, LeaseReason, type Target } from "./Lease.ts"
+import { tentatively } from "./internal/Tentative.ts"
+import { type Held, Lease, LeaseError, LeaseReason, makeClaim, type Target } from "./Lease.ts"
 import { decide, doubtOfLock, type Liveness, type LockEvidence } from "./Liveness.ts"
 
 const defaultPatience = Duration.seconds(5)
@@ -80,13 +82,20 @@ const asHeld = Effect.fnUntraced(function*(target: Target, { locked }: Attempt, 
     check: Effect.gen(function*() {
       const files = yield* Files
       const there = yield* Effect.result(files.lstat(pathOf(dir)))
-      if (locked !== undefined && (Result.isFailure(there) || !sameFile(there.success, locked.info))) return yield* lost
+      if (locked === undefined) return
+      if (Result.isFailure(there)) {
+        if (there.failure.code === "ENOENT") return yield* lost
+        return yield* refuse(target, LeaseReason.System({ errno: there.failure }))
+      }
+      if (!sameFile(there.success, locked.info)) return yield* lost
     }),
-    share: Effect.gen(function*() {
-      const { locked: second } = yield* take(dir, "shared")
-      if (second === undefined || locked === undefined || !sameFile(second.info, locked.info)) return yield* lost
-      return { fd: second.fd, name: (pid) => announce(target, dirNow, "child", inode, pid) }
-    }),
+    share: tentatively(Effect.gen(function*() {
+      if (locked === undefined) return yield* refuse(target, LeaseReason.NoLocks({ code: "ENOLCK" }))
+      const { evidence, locked: second } = yield* take(dir, "shared")
+      if (evidence._tag === "Unusable") return yield* refuse(target, yield* reasonNotHeld({ ...target, dir }, evidence))
+      if (second === undefined || !sameFile(second.info, locked.info)) return yield* lost
+      return { fd: second.fd, name: (pid: number) => announce(target, dirNow, "child", inode, pid) }
+    })),
     moved: (to) => Effect.sync(() => void (dir = to))
   }
   return held
@@ -110,13 +119,13 @@ const mayPass = (reason: LeaseReason) =>
 const hold: Lease["Service"]["hold"] = Effect.fnUntraced(function*(target, options) {
   const patience = Duration.toMillis(options.patience ?? defaultPatience)
   let waited = 0
-  for (let pause = 1;; pause = Math.min(pause * 2, 100)) {
+  for (let millis = 1;; millis = Math.min(millis * 2, 100)) {
     const attempt = yield* take(target.dir, "shared")
     if (attempt.evidence._tag === "Taken") return yield* asHeld(target, attempt, options.role)
     const reason = yield* reasonNotHeld(target, attempt.evidence)
     if (!mayPass(reason) || waited >= patience) return yield* refuse(target, reason)
-    yield* Effect.sleep(pause)
-    waited += pause
+    yield* pause(millis)
+    waited += millis
   }
 })
 
@@ -129,7 +138,7 @@ const hold: Lease["Service"]["hold"] = Effect.fnUntraced(function*(target, optio
 const looksAgain = { holder: 5, claimant: 40 }
 
 /** Milliseconds between looks, at random, so that lookers who met once do not meet again. */
-const pause = Effect.flatMap(Random.nextBetween(0.5, 5), (millis) => Effect.sleep(millis))
+const pauseBriefly = Effect.flatMap(Random.nextBetween(0.5, 5), pause)
 
 /** Pids are used again, so one may speak for keeping a bundle and never against it. */
 const isSurelyHeld = Effect.fnUntraced(function*(traces: ReadonlyArray<Holder.HolderTrace>) {
@@ -152,7 +161,7 @@ const examine = Effect.fnUntraced(function*(target: Target): Effect.fn.Return<Ex
   let holders = yield* Holder.list(target.dir)
   for (let looks = 0; attempt.evidence._tag === "Refused" && looks < looksAgain[attempt.evidence.by]; looks++) {
     if (attempt.evidence.by === "holder" && (yield* isSurelyHeld(holders))) break
-    yield* pause
+    yield* pauseBriefly
     attempt = yield* take(target.dir, "exclusive")
     holders = yield* Holder.list(target.dir)
   }
@@ -193,7 +202,7 @@ const claim: Lease["Service"]["claim"] = Effect.fnUntraced(function*(target, opt
     return yield* claim(target, options)
   }
   if (options?.announce === true) yield* announceClaim(target)
-  return { target, record: answer.record }
+  return makeClaim(target, answer.record)
 })
 
 const claimBare: Lease["Service"]["claimBare"] = Effect.fnUntraced(function*(target) {
@@ -233,4 +242,11 @@ const announceClaim = Effect.fnUntraced(function*(target: Target) {
  * @category layers
  * @since 0.1.0
  */
-export const layer: Layer.Layer<Lease> = Layer.succeed(Lease, { create, hold, claim, claimBare, resume, probe })
+export const layer: Layer.Layer<Lease> = Layer.succeed(Lease, {
+  create: (target, options) => tentatively(create(target, options)),
+  hold: (target, options) => tentatively(hold(target, options)),
+  claim: (target, options) => tentatively(claim(target, options)),
+  claimBare: (target) => tentatively(claimBare(target)),
+  resume: (target) => tentatively(resume(target)),
+  probe
+})

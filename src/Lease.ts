@@ -105,7 +105,7 @@ export interface Held {
   readonly check: Effect.Effect<void, LeaseError>
   /** A second, independent lease for a child process, to be handed on as a descriptor and closed here by its scope. */
   readonly share: Effect.Effect<Shared, LeaseError, Scope.Scope>
-  /** @internal The bundle has been published: from now on it lies elsewhere. */
+  /** Tells the lease that the bundle has been published: from now on it lies elsewhere. */
   readonly moved: (dir: string) => Effect.Effect<void>
 }
 
@@ -120,17 +120,29 @@ export interface Shared {
   readonly name: (pid: number) => Effect.Effect<void, LeaseError, Scope.Scope>
 }
 
+const ClaimTypeId: unique symbol = Symbol.for("leasehold/Claim")
+
 /**
- * The exclusive lock on a bundle, and with it the proof that nobody holds its lease: what changes or removes a bundle
- * asks for a value of this type. The record was read under the lock. It ends with the scope it was taken in.
+ * The exclusive lock on a bundle, and with it the proof that nobody holds its lease: what recovers, changes or removes a
+ * bundle asks for a value of this type. (Records are changed under a lock of their own as well, by people who pin.) The
+ * record was read under the lock. It ends with the scope it was taken in.
  *
  * @category models
  * @since 0.1.0
  */
 export interface Claim {
+  readonly [ClaimTypeId]: typeof ClaimTypeId
   readonly target: Target
   readonly record: RunRecord
 }
+
+/**
+ * Makes a claim. Only for lease layers, which have the lock.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const makeClaim = (target: Target, record: RunRecord): Claim => ({ [ClaimTypeId]: ClaimTypeId, target, record })
 
 /**
  * A lease that was a claim a moment before, and the record as it was read under the claim.

@@ -6,6 +6,7 @@
 import * as Cause from "effect/Cause"
 import * as Exit from "effect/Exit"
 import * as Runtime from "effect/Runtime"
+import * as NodeUtil from "node:util"
 import type { RunExit, RunRecord, Timestamp } from "./RunRecord.ts"
 
 /**
@@ -19,12 +20,16 @@ export interface Outcome {
   readonly exit: RunExit
 }
 
-const messageOf = (error: unknown): string =>
-  error instanceof Error
-    ? error.message === "" ? error.name : error.message
-    : typeof error === "string"
-    ? error
-    : JSON.stringify(error) ?? String(error)
+/**
+ * An error in words, whatever a program may have failed with. It never throws.
+ *
+ * @internal
+ */
+export const messageOf = (error: unknown): string => {
+  if (typeof error === "string") return error
+  if (error instanceof Error) return error.message === "" ? error.name : String(error.message)
+  return NodeUtil.inspect(error, { breakLength: Number.POSITIVE_INFINITY, depth: 4, maxStringLength: 1000 })
+}
 
 /**
  * The outcome of a program whose exit is known. `signal` is what the process was told to end by, if it was.
@@ -34,16 +39,16 @@ const messageOf = (error: unknown): string =>
  */
 export const fromExit = (
   exit: Exit.Exit<unknown, unknown>,
-  options: { readonly signal?: string | undefined; readonly redact: (text: string) => string }
+  signal: string | undefined
 ): Outcome => {
   if (Exit.isSuccess(exit)) return { status: "ok", exit: { code: 0 } }
   if (Cause.hasInterruptsOnly(exit.cause)) {
-    return { status: "interrupted", exit: options.signal === undefined ? {} : { signal: options.signal } }
+    return { status: "interrupted", exit: signal === undefined ? {} : { signal } }
   }
   const error = Cause.squash(exit.cause)
   return {
     status: "error",
-    exit: { code: Runtime.getErrorExitCode(error), message: options.redact(messageOf(error)) }
+    exit: { code: Runtime.getErrorExitCode(error), message: messageOf(error) }
   }
 }
 

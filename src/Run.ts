@@ -21,8 +21,8 @@ import * as Result from "effect/Result"
 import * as Scope from "effect/Scope"
 import type * as Tracer from "effect/Tracer"
 import type * as ArtifactName from "./ArtifactName.ts"
+import { variable } from "./internal/Environment.ts"
 import * as RunSession from "./internal/RunSession.ts"
-import { variable } from "./internal/StoreRoot.ts"
 import { Lease, type LeaseError, type Shared as SharedLease } from "./Lease.ts"
 import type * as Outcome from "./Outcome.ts"
 import * as Redaction from "./Redaction.ts"
@@ -126,7 +126,7 @@ export class Run extends Context.Service<Run, {
 /** A run inside a run has the outer one for parent, be it in this process or in the one that started it. */
 const findParent = Effect.fnUntraced(function*(root: string) {
   const outer = yield* Effect.serviceOption(Run)
-  if (Option.isSome(outer)) return outer.value.id
+  if (Option.isSome(outer)) return outer.value.environment["LEASEHOLD_ROOT"] === root ? outer.value.id : undefined
   const id = yield* variable("LEASEHOLD_RUN_ID")
   return id !== undefined && isRunId(id) && (yield* variable("LEASEHOLD_ROOT")) === root ? id : undefined
 })
@@ -181,7 +181,11 @@ const findOwn = Effect.fnUntraced(function*(store: RunStore.RunStore["Service"])
 const enter = Effect.fnUntraced(function*(options: AttachOptions) {
   const store = yield* RunStore.RunStore
   const lease = yield* Lease
-  const { dir, id } = yield* (options.run === undefined ? findOwn(store) : store.find(options.run))
+  const { dir, id, record: found } = yield* (options.run === undefined ? findOwn(store) : store.find(options.run))
+  if (Result.isFailure(found) && found.failure.reason._tag === "NotABundle") {
+    // Its lease would be looked for behind the link.
+    return yield* new StoreError({ reason: StoreReason.UnusableRecord({ id, error: found.failure }) })
+  }
   // The lease before anything else: only under it is what is read still true.
   const held = yield* lease.hold({ id, dir }, { role: "joined", patience: options.patience })
   const { record } = yield* store.get(id)
@@ -216,12 +220,16 @@ const drive = <E2, R2>(session: Effect.Effect<RunSession.Session, E2, R2 | Scope
         Effect.provideContext(services),
         Effect.exit
       )
-      yield* current.finish(exit)
-      yield* Scope.close(hooks, exit).pipe(
-        Effect.catchCause((cause) => Effect.logError("a clean-up hook failed", cause)),
-        Effect.provideContext(services)
+      // Whatever comes in between, the hooks run and the lease is let go.
+      yield* current.finish(exit).pipe(
+        Effect.ensuring(
+          Scope.close(hooks, exit).pipe(
+            Effect.catchCause((cause) => Effect.logError("a clean-up hook failed", cause)),
+            Effect.provideContext(services)
+          )
+        ),
+        Effect.ensuring(Scope.close(lifetime, exit))
       )
-      yield* Scope.close(lifetime, exit)
       const trouble = current.trouble()
       return yield* trouble !== undefined && Exit.isSuccess(exit) ? Effect.fail(trouble) : exit
     })

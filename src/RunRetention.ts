@@ -74,8 +74,10 @@ export const prepare = Effect.fnUntraced(
     const stop = yield* Deferred.make<void>()
     const work = (own: RunId) => pass(settled, own, Deferred.await(stop))
     let afterwards: Effect.Effect<void, never, RunStore | Lease> = Effect.void
+    let isTold = false
+    yield* Signals.watch(() => void (isTold = true))
     yield* Effect.addFinalizer(() =>
-      Signals.received() === undefined
+      !isTold
         ? afterwards
         : Effect.andThen(Deferred.succeed(stop, undefined), options.when === "after" ? Effect.void : afterwards)
     )

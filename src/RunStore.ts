@@ -22,6 +22,7 @@ import * as Stream from "effect/Stream"
 import * as NodePath from "node:path"
 import { make as makeBuilder } from "./internal/BundleBuilder.ts"
 import * as Crash from "./internal/Crash.ts"
+import { variable } from "./internal/Environment.ts"
 import { type Errno } from "./internal/Errno.ts"
 import { Files } from "./internal/Files.ts"
 import * as RecordFile from "./internal/RecordFile.ts"
@@ -142,7 +143,7 @@ const notABundle = (kind: string | undefined) =>
 
 const make = Effect.fnUntraced(function*(options: Options) {
   const lease = yield* Lease
-  const given = options.root ?? (yield* StoreRoot.variable("LEASEHOLD_ROOT")) ?? (yield* StoreRoot.defaultRoot)
+  const given = options.root ?? (yield* variable("LEASEHOLD_ROOT")) ?? (yield* StoreRoot.defaultRoot)
   const root = NodePath.resolve(given)
   const storeId = yield* StoreRoot.open(root, {
     allowTemp: options.allowTemp ?? false,
@@ -244,9 +245,13 @@ const make = Effect.fnUntraced(function*(options: Options) {
     return yield* Effect.uninterruptible(Effect.gen(function*() {
       const { held, record } = yield* lease.resume(target)
       const now = yield* Clock.currentTimeMillis
-      const before = yield* Crash.crashed(record, target.dir, now)
+      const { endedAt } = yield* Crash.crashed(record, target.dir, now)
       const startedAt = timestamp(DateTime.makeUnsafe(now))
-      const resumed = yield* update(id, () => Outcome.again(before, startedAt))
+      // Of what is there now: people pin a run without a lease.
+      const resumed = yield* update(
+        id,
+        (current) => Outcome.again(endedAt === undefined ? current : Crash.end(current, endedAt), startedAt)
+      )
       return { ...target, record: resumed, lease: held }
     }))
   })

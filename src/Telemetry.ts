@@ -15,9 +15,11 @@ import * as Exit from "effect/Exit"
 import * as Layer from "effect/Layer"
 import * as Logger from "effect/Logger"
 import * as Option from "effect/Option"
+import * as Result from "effect/Result"
 import * as Tracer from "effect/Tracer"
+import { variable } from "./internal/Environment.ts"
 import * as JsonLines from "./internal/JsonLines.ts"
-import { variable } from "./internal/StoreRoot.ts"
+import { messageOf } from "./Outcome.ts"
 
 /**
  * @category options
@@ -30,6 +32,8 @@ export interface Options {
   readonly spans?: boolean | undefined
   /** Export when `OTEL_EXPORTER_OTLP_ENDPOINT` is set; on. */
   readonly otlp?: boolean | undefined
+  /** What error messages go through before they are written to the span file. */
+  readonly redact?: ((text: string) => string) | undefined
 }
 
 const events = (path: string) =>
@@ -41,18 +45,25 @@ const events = (path: string) =>
     { mergeWithExisting: true }
   )
 
-const outcomeOf = (exit: Exit.Exit<unknown, unknown>) =>
+type Redact = (text: string) => string
+
+const outcomeOf = (exit: Exit.Exit<unknown, unknown>, redact: Redact) =>
   Exit.isSuccess(exit) ?
     { status: "ok" } :
     Cause.hasInterruptsOnly(exit.cause) ?
     { status: "interrupted" } :
-    { status: "error", message: String(Cause.squash(exit.cause)) }
+    { status: "error", message: redact(messageOf(Cause.squash(exit.cause))) }
 
-/** Attributes may hold anything; what JSON cannot say must not break the line. */
-const jsonSafe = (_key: string, value: unknown): unknown =>
-  typeof value === "bigint" ? String(value) : typeof value === "function" ? undefined : value
+/** An attribute may be anything; what JSON cannot say must not end the program that set it. */
+const jsonSafe = (value: unknown): unknown => {
+  const text = Result.try(() => JSON.stringify(value))
+  return Result.isSuccess(text) && text.success !== undefined ? value : messageOf(value)
+}
 
-const spanLine = (span: Tracer.Span, endTime: bigint, exit: Exit.Exit<unknown, unknown>): string =>
+const attributesOf = (span: Tracer.Span) =>
+  Object.fromEntries([...span.attributes].map(([name, value]) => [name, jsonSafe(value)]))
+
+const spanLine = (span: Tracer.Span, endTime: bigint, exit: Exit.Exit<unknown, unknown>, redact: Redact): string =>
   JSON.stringify({
     traceId: span.traceId,
     spanId: span.spanId,
@@ -61,12 +72,12 @@ const spanLine = (span: Tracer.Span, endTime: bigint, exit: Exit.Exit<unknown, u
     kind: span.kind,
     startTimeUnixNano: String(span.status.startTime),
     endTimeUnixNano: String(endTime),
-    attributes: Object.fromEntries(span.attributes),
-    ...outcomeOf(exit)
-  }, jsonSafe)
+    attributes: attributesOf(span),
+    ...outcomeOf(exit, redact)
+  })
 
 /** Writes a span down as it ends and leaves everything else to the tracer that is there. */
-const recording = (tracer: Tracer.Tracer, lines: JsonLines.JsonLines): Tracer.Tracer =>
+const recording = (tracer: Tracer.Tracer, lines: JsonLines.JsonLines, redact: Redact): Tracer.Tracer =>
   Tracer.make({
     ...(tracer.context === undefined ? {} : { context: tracer.context }),
     span: (options) => {
@@ -74,18 +85,18 @@ const recording = (tracer: Tracer.Tracer, lines: JsonLines.JsonLines): Tracer.Tr
       const end = span.end.bind(span)
       span.end = (endTime, exit) => {
         end(endTime, exit)
-        if (span.sampled) lines.push(spanLine(span, endTime, exit))
+        if (span.sampled) lines.push(spanLine(span, endTime, exit, redact))
       }
       return span
     }
   })
 
-const spans = (path: string) =>
+const spans = (path: string, redact: Redact) =>
   Layer.effect(
     Tracer.Tracer,
     Effect.gen(function*() {
       const lines = yield* JsonLines.make(path)
-      return recording(yield* Tracer.Tracer, lines)
+      return recording(yield* Tracer.Tracer, lines, redact)
     })
   )
 
@@ -112,7 +123,12 @@ const otlp = (name: string, runId: string) =>
       Layer.provide(FetchHttpClient.layer),
       Layer.provide(standardExporters)
     )
-  }))
+  })).pipe(
+    // Settings that are malformed are no reason not to do the work.
+    Layer.catchCause((cause) =>
+      Layer.effectDiscard(Effect.logWarning(`nothing is exported: ${messageOf(Cause.squash(cause))}`))
+    )
+  )
 
 /**
  * The sinks of one run, to be built after its lease is held and in the same scope, so that they are flushed before the
@@ -130,7 +146,11 @@ export const layer = (
     // A chain and not siblings: the span file wraps the exporter's tracer, and each flushes before the one below it.
     let sinks: Layer.Layer<never> = Layer.empty
     if (options.otlp !== false && endpoint !== undefined) sinks = Layer.provideMerge(otlp(run.name, run.id), sinks)
-    if (options.spans !== false) sinks = Layer.provideMerge(spans(`${run.dir}/telemetry/spans.jsonl`), sinks)
-    if (options.events !== false) sinks = Layer.provideMerge(events(`${run.dir}/logs/events.jsonl`), sinks)
+    if (options.spans !== false) {
+      sinks = Layer.provideMerge(spans(`${run.dir}/telemetry/spans.jsonl`, options.redact ?? ((text) => text)), sinks)
+    }
+    if (options.events !== false) {
+      sinks = Layer.provideMerge(events(`${run.dir}/logs/events.jsonl`), sinks)
+    }
     return sinks
   }))

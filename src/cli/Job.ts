@@ -80,8 +80,10 @@ const runChild = Effect.fnUntraced(function*(options: Child.Options) {
     }
     return yield* failure
   }
-  yield* run.conclude(outcomeOf(ended.success))
-  return ended.success.exitCode
+  // What could not be written now is tried again at the end, and said then; the command has ended as it has.
+  yield* Effect.ignore(run.conclude(outcomeOf(ended.success)))
+  const { exitCode } = ended.success
+  if (exitCode !== 0) return yield* Effect.fail(new ExitWith(exitCode))
 })
 
 /** A hook that fails is said and changes nothing. */
@@ -98,13 +100,9 @@ const hook = (script: string, { noInheritLease, quiet }: JobFlags) =>
     Effect.catch((error) => warn(`clean-up could not be started: ${error.message}`))
   )
 
-/** The program of a job: its command, with its hooks as finalizers. It gives the command's exit code. */
+/** The program of a job: its command, with its hooks as finalizers. It ends as the command does. */
 export const job = Effect.fnUntraced(function*(flags: JobFlags, argv: Argv, cwd?: string) {
   for (const script of flags.cleanup) yield* Effect.addFinalizer(() => hook(script, flags))
   const output = flags.tty ? "terminal" : flags.quiet ? "keep" : "pass"
-  return yield* runChild({ argv, cwd, output, inheritLease: !flags.noInheritLease })
+  yield* runChild({ argv, cwd, output, inheritLease: !flags.noInheritLease })
 })
-
-/** Ends as the command of the job did. */
-export const exitAs = (exitCode: number): Effect.Effect<void, ExitWith> =>
-  exitCode === 0 ? Effect.void : Effect.fail(new ExitWith(exitCode))

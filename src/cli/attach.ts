@@ -2,7 +2,7 @@ import * as Command from "effect/cli/Command"
 import * as Effect from "effect/Effect"
 import * as Run from "../Run.ts"
 import { runName, Store } from "./Context.ts"
-import { checkJob, commandAfterDashes, exitAs, job, jobFlags, noTelemetry } from "./Job.ts"
+import { checkJob, commandAfterDashes, job, jobFlags, noTelemetry } from "./Job.ts"
 
 const { noInheritLease, quiet, tty } = jobFlags
 
@@ -19,7 +19,7 @@ export const attach = Command.make("attach", {
       const given = { ...flags, cleanup: [] }
       const argv = yield* checkJob(given, command)
       const attached = Run.attach({ run, telemetry: noTelemetry })
-      yield* Effect.flatMap(attached(job(given, argv)), exitAs)
+      yield* attached(job(given, argv))
     })),
     Command.provide(Store)
   )

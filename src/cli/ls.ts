@@ -50,7 +50,7 @@ const mayBe = (wanted: Wanted) => ({ record }: Entry): boolean => {
   if (Result.isFailure(record)) return isPlain
   const { name, tags } = record.success
   return (Option.isNone(wanted.name) || wanted.name.value === name) &&
-    wanted.tags.every(([key, value]) => key in tags && (value === undefined || tags[key] === value))
+    wanted.tags.every(([key, value]) => Object.hasOwn(tags, key) && (value === undefined || tags[key] === value))
 }
 
 const colours: Record<ShownStatus, NonNullable<Cell["format"]>> = {

@@ -10,7 +10,7 @@ import type { RunRecord } from "../RunRecord.ts"
 import { StoreError, StoreReason } from "../StoreError.ts"
 import { findRun, runName, Store } from "./Context.ts"
 import { UsageError } from "./ExitCode.ts"
-import { checkJob, commandAfterDashes, exitAs, job, jobFlags, noTelemetry, retentionFlag } from "./Job.ts"
+import { checkJob, commandAfterDashes, job, jobFlags, noTelemetry, retentionFlag } from "./Job.ts"
 
 /** The recorded command, where it can be run again as it was: what was redacted is not known any more. */
 const recordedCommand = Effect.fnUntraced(function*({ command, id }: RunRecord) {
@@ -55,11 +55,10 @@ export const resume = Command.make("resume", flags).pipe(
     const recorded = isOther ? undefined : yield* recordedCommand(record.success)
     const argv = yield* checkJob(given, recorded?.argv ?? given.command)
     const cwd = recorded?.cwd ?? process.cwd()
-    const exitCode = yield* Effect.andThen(mark, job(given, argv, cwd)).pipe(Run.resume(id, {
+    yield* Effect.andThen(mark, job(given, argv, cwd)).pipe(Run.resume(id, {
       retention: given.retention === "off" ? "off" : { when: given.retention },
       telemetry: noTelemetry
     }))
-    yield* exitAs(exitCode)
   })),
   Command.provide(Store)
 )

@@ -3,9 +3,10 @@ import * as Flag from "effect/cli/Flag"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as NodePath from "node:path"
+import { standard } from "../Redaction.ts"
 import * as Run from "../Run.ts"
 import { StoreOrNew } from "./Context.ts"
-import { checkJob, commandAfterDashes, exitAs, job, jobFlags, noTelemetry, retentionFlag } from "./Job.ts"
+import { checkJob, commandAfterDashes, job, jobFlags, noTelemetry, retentionFlag } from "./Job.ts"
 import { parseTag, tagFlag } from "./Tags.ts"
 
 const flags = {
@@ -28,15 +29,14 @@ export const run = Command.make("run", flags).pipe(
   Command.withHandler(Effect.fn(function*(given) {
     const tags = yield* Effect.forEach(given.tag, (text) => Effect.fromResult(parseTag(text)))
     const argv = yield* checkJob(given, given.command)
-    const exitCode = yield* job(given, argv).pipe(Run.scoped({
-      name: Option.getOrElse(given.name, () => NodePath.basename(argv[0])),
+    yield* job(given, argv).pipe(Run.scoped({
+      name: Option.getOrElse(given.name, () => NodePath.basename(standard.argv(argv)[0] ?? "")),
       tags: Object.fromEntries(tags.map(([key, value]) => [key, value ?? ""])),
       command: { argv, cwd: process.cwd(), ...(given.tty ? { tty: true } : {}) },
       unprotected: given.unprotected,
       retention: given.retention === "off" ? "off" : { when: given.retention },
       telemetry: noTelemetry
     }))
-    yield* exitAs(exitCode)
   })),
   Command.provide(StoreOrNew)
 )

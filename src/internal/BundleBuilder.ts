@@ -2,8 +2,7 @@
  * How a bundle comes to be: leased before anything else is in it, built where nobody looks, published by one rename.
  */
 import * as Effect from "effect/Effect"
-import * as Exit from "effect/Exit"
-import * as Scope from "effect/Scope"
+import type * as Scope from "effect/Scope"
 import type { Held, Lease, LeaseError } from "../Lease.ts"
 import * as RunId from "../RunId.ts"
 import { type RunRecord, timestamp, version } from "../RunRecord.ts"
@@ -12,6 +11,7 @@ import { StoreError, StoreReason } from "../StoreError.ts"
 import type { Errno } from "./Errno.ts"
 import { Files } from "./Files.ts"
 import * as RecordFile from "./RecordFile.ts"
+import { tentatively } from "./Tentative.ts"
 
 interface Place {
   readonly root: string
@@ -80,10 +80,13 @@ const build = Effect.fnUntraced(function*(place: Place, draft: Draft) {
   return yield* fill(place, draft, id, staged).pipe(Effect.onError(() => Effect.ignore(files.removeOwnTree(staged))))
 })
 
-/** A pass may take a staging directory for an abandoned one in the moment before it is leased, and an id may be taken. */
+/**
+ * A pass may take a staging directory for an abandoned one in the moment before it is leased, or an empty day away in the
+ * moment before it is published to, and an id may be taken.
+ */
 const mayPass = (error: Errno | LeaseError): boolean =>
   error._tag === "Errno" ?
-    error.code === "EEXIST" :
+    error.code === "EEXIST" || error.code === "ENOENT" :
     error.reason._tag === "Claimed" || error.reason._tag === "RunGone" || error.reason._tag === "Undecided"
 
 const attempts = 5
@@ -95,15 +98,8 @@ export const make = (place: Place) =>
     StoreError | LeaseError,
     Scope.Scope
   > {
-    const outer = yield* Effect.scope
-    // Each try has a scope of its own, so that a failed one lets go of everything before the next begins.
-    const once = Effect.flatMap(Scope.fork(outer, "sequential"), (scope) =>
-      Scope.provide(build(place, draft), scope).pipe(
-        Effect.onError((cause) =>
-          Scope.close(scope, Exit.failCause(cause))
-        )
-      ))
-    return yield* Effect.uninterruptible(once).pipe(
+    // A try that failed lets go of everything before the next begins.
+    return yield* Effect.uninterruptible(tentatively(build(place, draft))).pipe(
       Effect.retry({ times: attempts, while: mayPass }),
       Effect.mapError((error) =>
         error._tag === "Errno" ? new StoreError({ reason: StoreReason.System({ errno: error }) }) : error

@@ -10,6 +10,7 @@ import { Errno } from "./Errno.ts"
 import { Files, Flags } from "./Files.ts"
 import { sameFile } from "./io.ts"
 import { Locks } from "./Locks.ts"
+import { pause } from "./Pause.ts"
 
 /** With the waits between, some ten seconds: whoever changes a record is done in milliseconds, on most disks. */
 const maxTries = 200
@@ -47,7 +48,7 @@ export const take = Effect.fnUntraced(function*(bundle: string): Effect.fn.Retur
       (fd) => fd === undefined ? Effect.void : Effect.flatMap(Files, (files) => files.close(fd))
     )
     if (fd !== undefined) return
-    yield* Effect.sleep(yield* Random.nextIntBetween(1, 100))
+    yield* pause(yield* Random.nextIntBetween(1, 100))
   }
   return yield* new Errno({ code: "EBUSY", call: "lock", path, cause: new Error("another process keeps writing it") })
 })

@@ -104,8 +104,9 @@ export const own = Effect.fnUntraced(function*(
   })
 
   /** The first word stands, also when it could not be written at once. */
-  const conclude = Effect.fnUntraced(function*(outcome: Outcome.Outcome) {
-    stated ??= outcome
+  const conclude = Effect.fnUntraced(function*({ exit, status }: Outcome.Outcome) {
+    const message = exit.message === undefined ? {} : { message: options.redact(exit.message) }
+    stated ??= { status, exit: { ...exit, ...message } }
     const first = stated
     const endedAt = timestamp(yield* DateTime.now)
     yield* write((record) => Outcome.record(record, first, endedAt))
@@ -114,14 +115,15 @@ export const own = Effect.fnUntraced(function*(
   /** For the places that cannot fail any more: what went wrong is said, kept for whoever still can, and passed by. */
   const orRemember = <A>(effect: Effect.Effect<A, Trouble>) =>
     Effect.catch(effect, (error) => {
+      const isKnown = trouble?.message === error.message
       trouble ??= error
-      return Effect.logError(error.message)
+      return isKnown ? Effect.void : Effect.logError(error.message)
     })
 
   const finish = (exit: Exit.Exit<unknown, unknown>) =>
     known.status !== "running"
       ? Effect.void
-      : orRemember(conclude(Outcome.fromExit(exit, { signal: Signals.received(), redact: options.redact })))
+      : orRemember(Effect.suspend(() => conclude(Outcome.fromExit(exit, Signals.received()))))
 
   // Registered after the lease was taken and before telemetry starts, so that it runs between the two.
   yield* Effect.addFinalizer((exit) =>
@@ -134,7 +136,7 @@ export const own = Effect.fnUntraced(function*(
   )
 
   const run = serviceOf({ id, dir, root: store.root, record: known, lease, write, conclude })
-  const sinks = yield* Layer.build(Telemetry.layer(run, options.telemetry))
+  const sinks = yield* Layer.build(Telemetry.layer(run, { redact: options.redact, ...options.telemetry }))
   return { run, sinks, finish, trouble: () => trouble }
 })
 

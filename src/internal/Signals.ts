@@ -1,5 +1,5 @@
 /**
- * The signals that end a run, who is to hear of them, and which has come first.
+ * The signals that end a run, and who is to hear of them: children first, and where there are none the program.
  */
 import * as Effect from "effect/Effect"
 import type * as Scope from "effect/Scope"
@@ -15,10 +15,12 @@ type Hearer = (signal: EndingSignal) => void
 
 // Signals are the process's and not a fiber's, and so is what is known of them.
 let first: EndingSignal | undefined
-const hearers: Array<Hearer> = []
+const programs: Array<Hearer> = []
+const children = new Set<Hearer>()
+const watchers = new Set<Hearer>()
 
 /**
- * The first signal that told this process to end.
+ * The first signal that told the program of this process to end. One that went to a child did not.
  *
  * @internal
  */
@@ -32,24 +34,57 @@ export const received = (): EndingSignal | undefined => first
 export const exitCode = (signal: NodeJS.Signals): number => 128 + NodeOs.constants.signals[signal]
 
 const hear = (signal: EndingSignal) => {
+  for (const watcher of watchers) watcher(signal)
+  if (children.size > 0) {
+    for (const child of children) child(signal)
+    return
+  }
   first ??= signal
-  hearers.at(-1)?.(signal)
+  programs.at(-1)?.(signal)
 }
 
+/** As long as somebody hears them, signals do not end the process by themselves. */
+const attend = (change: () => void) =>
+  Effect.sync(() => {
+    const before = programs.length + children.size
+    change()
+    const after = programs.length + children.size
+    if (before === 0 && after > 0) { for (const signal of ending) process.on(signal, hear) }
+    if (before > 0 && after === 0) {
+      for (const signal of ending) process.removeListener(signal, hear)
+      first = undefined
+    }
+  })
+
 /**
- * Hears the ending signals in place of whoever heard them before, until the scope closes.
+ * Hears the ending signals as the program, in place of the one that did before, until the scope closes.
  *
  * @internal
  */
-export const listen = (hearer: Hearer): Effect.Effect<void, never, Scope.Scope> =>
+export const listen = (program: Hearer): Effect.Effect<void, never, Scope.Scope> =>
   Effect.acquireRelease(
-    Effect.sync(() => {
-      if (hearers.length === 0) { for (const signal of ending) process.on(signal, hear) }
-      hearers.push(hearer)
-    }),
-    () =>
-      Effect.sync(() => {
-        hearers.splice(hearers.indexOf(hearer), 1)
-        if (hearers.length === 0) { for (const signal of ending) process.removeListener(signal, hear) }
-      })
+    attend(() => void programs.push(program)),
+    () => attend(() => void programs.splice(programs.lastIndexOf(program), 1))
+  )
+
+/**
+ * Hears them as a child, beside all other children and in place of the program, until the scope closes.
+ *
+ * @internal
+ */
+export const listenForChild = (child: Hearer): Effect.Effect<void, never, Scope.Scope> =>
+  Effect.acquireRelease(
+    attend(() => void children.add(child)),
+    () => attend(() => void children.delete(child))
+  )
+
+/**
+ * Is told of every signal that somebody hears, until the scope closes.
+ *
+ * @internal
+ */
+export const watch = (watcher: Hearer): Effect.Effect<void, never, Scope.Scope> =>
+  Effect.acquireRelease(
+    Effect.sync(() => void watchers.add(watcher)),
+    () => Effect.sync(() => void watchers.delete(watcher))
   )

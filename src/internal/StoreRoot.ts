@@ -1,7 +1,6 @@
 /**
  * The root of a store: where it is by default, whether it is safe to use, and its `store.json`.
  */
-import * as Config from "effect/Config"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -11,6 +10,7 @@ import * as NodeOs from "node:os"
 import * as NodePath from "node:path"
 import { Timestamp, timestamp } from "../RunRecord.ts"
 import { StoreError, StoreReason } from "../StoreError.ts"
+import { variable } from "./Environment.ts"
 import type { Errno } from "./Errno.ts"
 import { Files } from "./Files.ts"
 import { nonce, readText, writeNew } from "./io.ts"
@@ -48,14 +48,6 @@ export const defaultRoot: Effect.Effect<string> = Effect.gen(function*() {
   // The XDG rules have a relative path ignored.
   return NodePath.join(state?.startsWith("/") ? state : NodePath.join(home, ".local", "state"), "leasehold")
 })
-
-/** @internal */
-export const variable = (name: string): Effect.Effect<string | undefined> =>
-  Config.String(name).pipe(
-    Config.option,
-    Effect.orElseSucceed(() => Option.none<string>()),
-    Effect.map((value) => Option.getOrUndefined(Option.filter(value, (text) => text !== "")))
-  )
 
 const unsafe = (root: string, problem: string, mend: string) =>
   Effect.fail(new StoreError({ reason: StoreReason.UnsafeRoot({ root, problem, mend }) }))
@@ -168,6 +160,7 @@ export const open = Effect.fnUntraced(
     yield* refuseUnsafeDirectory(root)
     const format = yield* readFormat(root)
     if (format !== undefined) return format.id
+    if (!options.create) return yield* new StoreError({ reason: StoreReason.NoStore({ root }) })
     yield* writeFormat(root)
     const made = yield* readFormat(root)
     return made === undefined ? yield* unsafe(root, "its store.json vanished", "look who else writes there") : made.id

@@ -106,7 +106,7 @@ export const writeNew = Effect.fnUntraced(
     yield* writeAll(fd, encoder.encode(text), path).pipe(
       Effect.andThen(options?.fsync === true ? files.fsync(fd, path) : Effect.void),
       Effect.ensuring(files.close(fd)),
-      Effect.tapError(() => Effect.ignore(files.unlink(path)))
+      Effect.onError(() => Effect.ignore(files.unlink(path)))
     )
   }
 )
@@ -123,7 +123,7 @@ export const replace = Effect.fnUntraced(
     // A crash may leave the temporary file behind, so nobody may depend on its name being free.
     const temporary = `${path}.${yield* nonce}.tmp`
     yield* writeNew(temporary, text, options)
-    yield* files.rename(temporary, path).pipe(Effect.tapError(() => Effect.ignore(files.unlink(temporary))))
+    yield* files.rename(temporary, path).pipe(Effect.onError(() => Effect.ignore(files.unlink(temporary))))
     if (options?.fsync === true) yield* syncDirectory(path.slice(0, path.lastIndexOf("/")))
   }
 )

@@ -20,7 +20,7 @@ import * as ArtifactName from "../ArtifactName.ts"
 import { Files } from "../internal/Files.ts"
 import { nonce } from "../internal/io.ts"
 import * as RecordFile from "../internal/RecordFile.ts"
-import { type Held, Lease, LeaseError, LeaseReason, type Target } from "../Lease.ts"
+import { type Held, Lease, LeaseError, LeaseReason, makeClaim, type Target } from "../Lease.ts"
 import { Doubt, Liveness } from "../Liveness.ts"
 import * as Outcome from "../Outcome.ts"
 import { Run } from "../Run.ts"
@@ -207,7 +207,7 @@ export const layerLease: Layer.Layer<Lease | TestLease> = Layer.fresh(Layer.effe
     if (answer._tag === "Live") return yield* refuse(target, LeaseReason.Held({ holders: answer.holders }))
     if (answer._tag === "Unknown") return yield* refuse(target, LeaseReason.Undecided({ doubt: answer.doubt }))
     yield* exclude(target)
-    return { target, record: answer.record }
+    return makeClaim(target, answer.record)
   })
   const claimBare: Lease["Service"]["claimBare"] = Effect.fnUntraced(function*(target) {
     const answer = yield* probe(target)
