@@ -32,7 +32,8 @@ import { type Held, Lease, type LeaseError } from "./Lease.ts"
 import { Doubt, Liveness } from "./Liveness.ts"
 import * as Outcome from "./Outcome.ts"
 import * as RunId from "./RunId.ts"
-import { RecordError, type RunCommand, type RunRecord, Status, type Tags, timestamp } from "./RunRecord.ts"
+import { RecordError, type RunCommand, type RunRecord, type Tags, timestamp } from "./RunRecord.ts"
+import { isShownStatus, mayBe, shown, type ShownStatus } from "./RunStatus.ts"
 import { StoreError, StoreReason } from "./StoreError.ts"
 
 /**
@@ -110,9 +111,9 @@ export class RunStore extends Context.Service<RunStore, {
   readonly get: (id: RunId.RunId) => Effect.Effect<Entry, StoreError>
   /** Whether anybody works in the bundle. */
   readonly liveness: (entry: Entry) => Effect.Effect<Liveness>
-  /** The newest run, or the newest of a status; one with a record that cannot be read has none. */
-  readonly latest: (status?: Status) => Effect.Effect<Entry, StoreError>
-  /** The run that a person means: an id, the beginning of one, `latest` or `latest:<status>`. */
+  /** The newest run, or the newest that is shown with a status. */
+  readonly latest: (status?: ShownStatus) => Effect.Effect<Entry, StoreError>
+  /** The run that a person means: an id, the beginning of one, `latest` or `latest:STATUS`, as listings show it. */
   readonly find: (name: string) => Effect.Effect<Entry, StoreError>
   /** Changes a record, between whatever others may write at the same time, and gives what it has become. */
   readonly update: (
@@ -135,8 +136,6 @@ const fail = (reason: StoreReason) => Effect.fail(new StoreError({ reason }))
 const orSystem = Effect.mapError((errno: Errno) => new StoreError({ reason: StoreReason.System({ errno }) }))
 
 const dayGrammar = /^\d{4}-\d{2}-\d{2}$/
-
-const isStatus = (text: string): text is Status => Status.literals.some((status) => status === text)
 
 const notABundle = (kind: string | undefined) =>
   new RecordError({ reason: { _tag: "NotABundle", kind: kind ?? "thing of an unknown kind" } })
@@ -201,16 +200,27 @@ const make = Effect.fnUntraced(function*(options: Options) {
     return yield* read(id, yield* kindAt(id))
   })
 
+  const liveness = (entry: Entry): Effect.Effect<Liveness> =>
+    Result.isFailure(entry.record) && entry.record.failure.reason._tag === "NotABundle"
+      // Its lease would be looked for behind the link, outside the store.
+      ? Effect.succeed(Liveness.Unknown({ doubt: Doubt.RecordUnusable({ error: entry.record.failure }) }))
+      : lease.probe(entry)
+
   const firstOf = (entries: Stream.Stream<Entry, StoreError>, name: string) =>
     Effect.flatMap(Stream.runHead(entries), Effect.fromOption).pipe(
       Effect.catchTag("NoSuchElementError", () => fail(StoreReason.NoSuchRun({ name })))
     )
 
-  const latest = (status?: Status) =>
+  const latest = (status?: ShownStatus) =>
     status === undefined
       ? firstOf(listFrom(""), "latest")
       : firstOf(
-        Stream.filter(listFrom(""), ({ record }) => Result.isSuccess(record) && record.success.status === status),
+        listFrom("").pipe(
+          Stream.filter(({ record }) => mayBe(record, status)),
+          Stream.filterEffect((entry) =>
+            Effect.map(liveness(entry), (answer) => shown(entry.record, answer) === status)
+          )
+        ),
         `latest:${status}`
       )
 
@@ -226,16 +236,10 @@ const make = Effect.fnUntraced(function*(options: Options) {
   const find = (name: string): Effect.Effect<Entry, StoreError> => {
     if (name === "latest") return latest()
     const status = name.startsWith("latest:") ? name.slice("latest:".length) : ""
-    if (isStatus(status)) return latest(status)
+    if (isShownStatus(status)) return latest(status)
     if (RunId.isRunId(name)) return get(name)
     return prefixGrammar.test(name) ? findByPrefix(name) : fail(StoreReason.MalformedName({ name }))
   }
-
-  const liveness = (entry: Entry): Effect.Effect<Liveness> =>
-    Result.isFailure(entry.record) && entry.record.failure.reason._tag === "NotABundle"
-      // Its lease would be looked for behind the link, outside the store.
-      ? Effect.succeed(Liveness.Unknown({ doubt: Doubt.RecordUnusable({ error: entry.record.failure }) }))
-      : lease.probe(entry)
 
   // == going on
 

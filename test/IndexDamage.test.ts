@@ -1,6 +1,7 @@
 /** What somebody or something has done to the index makes no difference to what a pass removes. */
 import { afterAll, assert, beforeAll, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
+import * as References from "effect/References"
 import type * as Scope from "effect/Scope"
 import * as NodeChildProcess from "node:child_process"
 import * as NodeCrypto from "node:crypto"
@@ -14,7 +15,7 @@ import { IndexBroken, RunIndex, type Session } from "../src/RunIndex.ts"
 import * as Trees from "./fixtures/trees.ts"
 import { bundle, series } from "./support/Fabricate.ts"
 import { reseal, sql } from "./support/IndexPlace.ts"
-import { ids, inStore, isSwept, present, removedBy, withRoot, type World, world } from "./support/Stores.ts"
+import { ids, inStore, isSwept, makeStore, present, removedBy, withRoot, type World, world } from "./support/Stores.ts"
 import { day, hour, minute } from "./support/Time.ts"
 import { fixture } from "./support/Worker.ts"
 
@@ -44,7 +45,7 @@ const plant = (root: string) => {
     NFS.utimesSync(`${dir}/run.json`, startedAt / 1000, startedAt / 1000)
   }
   bundle(root, { startedAt: now - hour, endedAt: now + 300 * day })
-  NFS.chmodSync(root, 0o700)
+  makeStore(root)
 }
 
 const policies: ReadonlyArray<PolicyInput> = [
@@ -267,7 +268,8 @@ describe("an index that breaks under a pass", () => {
       const open: typeof index.open = (options) =>
         Effect.map(index.open(options), (session) => ({ ...session, ...change }))
       return yield* Retention.run({ policy: { all: true }, budget: { maxRemoved: 5 } }).pipe(
-        Effect.provideService(RunIndex, { ...index, open })
+        Effect.provideService(RunIndex, { ...index, open }),
+        Effect.provideService(References.MinimumLogLevel, "None")
       )
     })
 

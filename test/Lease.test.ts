@@ -22,7 +22,7 @@ const withBundle = <A, E, R>(test: (target: Target, lease: Lease["Service"]) => 
     return yield* test({ id, dir }, lease)
   }).pipe(Effect.scoped, Effect.provide(TestLayers.layerStore))
 
-const reasonOf = <A>(effect: Effect.Effect<A, { readonly reason: { readonly _tag: string } }>) =>
+const reasonOf = <A, R>(effect: Effect.Effect<A, { readonly reason: { readonly _tag: string } }, R>) =>
   Effect.map(Effect.flip(effect), (error) => error.reason._tag)
 
 describe("kernel leases", () => {
@@ -42,6 +42,35 @@ describe("kernel leases", () => {
         yield* lease.hold(target, { role: "owner" })
         const error = yield* Effect.flip(Effect.scoped(lease.claim(target)))
         assert.include(error.message, `in use by pid ${process.pid}`)
+      })
+    ))
+
+  it.live("a claim that failed keeps nobody out, though its caller goes on", () =>
+    withBundle((target, lease) =>
+      Effect.gen(function*() {
+        NFS.writeFileSync(`${target.dir}/holders/odd.json`, "{")
+        assert.strictEqual(yield* reasonOf(lease.claim(target)), "Undecided")
+        assert.strictEqual(yield* reasonOf(lease.claimBare(target)), "Undecided")
+        assert.strictEqual(yield* reasonOf(lease.resume(target)), "Undecided")
+        NFS.rmSync(`${target.dir}/holders`, { recursive: true })
+        NFS.writeFileSync(`${target.dir}/holders`, "")
+        assert.strictEqual(yield* reasonOf(lease.hold(target, { role: "joined" })), "System")
+        NFS.rmSync(`${target.dir}/holders`)
+        assert.strictEqual((yield* lease.probe(target))._tag, "Dead")
+      })
+    ))
+
+  it.effect("waits for other processes in their time, not in the test's", () =>
+    withBundle((target, lease) =>
+      Effect.gen(function*() {
+        const store = yield* RunStore.RunStore
+        yield* Effect.all([store.pin(target.id, "a"), store.pin(target.id, "b"), store.unpin(target.id)], {
+          concurrency: "unbounded"
+        })
+        const looks = yield* Effect.all(Array.from({ length: 6 }, () => lease.probe(target)), {
+          concurrency: "unbounded"
+        })
+        assert.deepStrictEqual(new Set(looks.map(({ _tag }) => _tag)), new Set(["Dead"]))
       })
     ))
 

@@ -4,6 +4,7 @@ import * as Effect from "effect/Effect"
 import * as Logger from "effect/Logger"
 import * as Result from "effect/Result"
 import * as NFS from "node:fs"
+import { Locks, native } from "../src/internal/Locks.ts"
 import type { Lease } from "../src/Lease.ts"
 import * as Run from "../src/Run.ts"
 import type { RunRecord } from "../src/RunRecord.ts"
@@ -49,6 +50,22 @@ describe("resuming a run", () => {
         const error = yield* Effect.fail("again").pipe(Run.resume(id, quiet), Effect.flip)
         assert.strictEqual(error, "again")
         assert.deepStrictEqual(recordAt(dir).attempts.map(({ status }) => status), ["crashed", "error"])
+      })
+    ))
+
+  it.live("bug 55: keeps a pin that comes while it is on its way", () =>
+    inStore((root) =>
+      Effect.gen(function*() {
+        const store = yield* RunStore.RunStore
+        const { dir, id } = bundle(root, { startedAt: Date.now() - hour })
+        // Everything that resume reads it has read when it turns its claim into a lease.
+        const pinning = {
+          ...native,
+          tryDowngrade: (fd: number, path: string) =>
+            Effect.andThen(Effect.orDie(store.pin(id, "in time")), native.tryDowngrade(fd, path))
+        }
+        yield* Effect.void.pipe(Run.resume(id, quiet), Effect.provideService(Locks, pinning))
+        assert.strictEqual(recordAt(dir).pin?.reason, "in time")
       })
     ))
 
@@ -107,6 +124,21 @@ describe("joining a run", () => {
         assert.strictEqual(record.status, "ok")
         assert.deepStrictEqual(record.tags, { joined: "yes" })
         assert.strictEqual((yield* store.liveness(yield* store.latest()))._tag, "Dead")
+      })
+    ))
+
+  it.live("bug 37: follows no link out of the store", () =>
+    inStore((root) =>
+      Effect.gen(function*() {
+        const { dir, id } = bundle(root, { startedAt: Date.now() - hour })
+        NFS.renameSync(dir, `${root}/trash/outside`)
+        NFS.symlinkSync(`${root}/trash/outside`, dir)
+        const before = NFS.readdirSync(`${root}/trash/outside`, { recursive: true })
+        const { mtimeMs } = NFS.statSync(`${root}/trash/outside/holders`)
+        const error = yield* Effect.flip(Effect.void.pipe(Run.attach({ run: id })))
+        assert.include(error.message, "lies a link")
+        assert.deepStrictEqual(NFS.readdirSync(`${root}/trash/outside`, { recursive: true }), before)
+        assert.strictEqual(NFS.statSync(`${root}/trash/outside/holders`).mtimeMs, mtimeMs)
       })
     ))
 

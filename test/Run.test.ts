@@ -170,6 +170,40 @@ describe("the outcome", () => {
       assert.isTrue(Exit.isFailure(exit) && Cause.hasInterruptsOnly(exit.cause))
     }).pipe(inStore))
 
+  const circular: Record<string, unknown> = {}
+  circular["self"] = circular
+  it.live.each([{ _tag: "TooBig", size: 10n }, circular, Object.create(null), Symbol("odd"), undefined])(
+    "of a program that failed with something odd is written, and its hooks run",
+    (odd) =>
+      Effect.gen(function*() {
+        let cleaned = false
+        const error = yield* Effect.gen(function*() {
+          yield* Effect.addFinalizer(() => Effect.sync(() => void (cleaned = true)))
+          return yield* Effect.fail(odd)
+        }).pipe(Run.scoped({ name: "odd" }), Effect.flip)
+        assert.strictEqual(error, odd)
+        assert.isTrue(cleaned)
+        assert.strictEqual((yield* newest).status, "error")
+        assert.strictEqual(yield* leaseState, "Dead")
+      }).pipe(inStore)
+  )
+
+  it.live("keeps no secret, in a message of the program's own, a span, or an error", () =>
+    Effect.gen(function*() {
+      const secret = "https://me:hunter2@example.org/"
+      const dir = yield* Effect.gen(function*() {
+        const run = yield* theRun
+        yield* run.conclude({ status: "error", exit: { message: `cannot reach ${secret}` } })
+        yield* Effect.ignore(Effect.withSpan(Effect.fail(`no answer from ${secret}`), "asking"))
+        return run.dir
+      }).pipe(Run.scoped({ name: "secretive" }))
+      for (const path of ["run.json", "telemetry/spans.jsonl"]) {
+        const text = NFS.readFileSync(`${dir}/${path}`, "utf8")
+        assert.include(text, "example.org")
+        assert.notInclude(text, "hunter2")
+      }
+    }).pipe(inStore))
+
   it.live("stands as the program said it first", () =>
     Effect.gen(function*() {
       yield* Effect.gen(function*() {
@@ -295,6 +329,24 @@ describe("telemetry", () => {
       assert.strictEqual(spans[0].status, "ok")
       assert.strictEqual(beside.length, 1)
     }).pipe(inStore))
+
+  it.live("of an attribute that JSON cannot say, and of settings that are malformed, changes nothing", () =>
+    Effect.gen(function*() {
+      const circular: Record<string, unknown> = {}
+      circular["self"] = circular
+      const result = yield* Effect.succeed("fine").pipe(
+        Effect.withSpan("inner", { attributes: { circular, call: () => 1, big: 1n } }),
+        Run.scoped({ name: "odd" }),
+        withEnvironment({ OTEL_EXPORTER_OTLP_ENDPOINT: "http://127.0.0.1:9", OTEL_EXPORTER_OTLP_TIMEOUT: "abc" })
+      )
+      assert.strictEqual(result, "fine")
+      const { dir, status } = yield* Effect.map(
+        Effect.flatMap(RunStore.RunStore, (store) => store.latest()),
+        ({ dir }) => ({ dir, status: recordAt(dir).status })
+      )
+      assert.strictEqual(status, "ok")
+      assert.strictEqual(NFS.readFileSync(`${dir}/telemetry/spans.jsonl`, "utf8").trim().split("\n").length, 2)
+    }).pipe(Effect.provide(Logger.layer([])), inStore))
 
   it.live("that cannot be written is said once and changes nothing", () =>
     Effect.gen(function*() {

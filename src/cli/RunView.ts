@@ -4,6 +4,7 @@ import * as Result from "effect/Result"
 import type { Liveness } from "../Liveness.ts"
 import { describeLiveness } from "../Liveness.ts"
 import type { RunRecord } from "../RunRecord.ts"
+import * as RunStatus from "../RunStatus.ts"
 import { type Entry, RunStore } from "../RunStore.ts"
 
 export interface RunView {
@@ -11,21 +12,7 @@ export interface RunView {
   readonly liveness: Liveness
 }
 
-/**
- * The record's statuses and two that it cannot know of: `closing` has its outcome and is still cleaning up, `damaged`
- * has a record that cannot be read.
- */
-export const statuses = ["running", "closing", "ok", "error", "interrupted", "crashed", "damaged"] as const
-
-export type ShownStatus = typeof statuses[number]
-
-/** A run that says `running` while nobody holds it has crashed, whether or not a pass has written that down yet. */
-export const statusOf = ({ entry, liveness }: RunView): ShownStatus => {
-  if (Result.isFailure(entry.record)) return "damaged"
-  const { status } = entry.record.success
-  if (status === "running") return liveness._tag === "Dead" ? "crashed" : "running"
-  return liveness._tag === "Live" ? "closing" : status
-}
+export const statusOf = ({ entry, liveness }: RunView): RunStatus.ShownStatus => RunStatus.shown(entry.record, liveness)
 
 export const look = (entry: Entry): Effect.Effect<RunView, never, RunStore> =>
   Effect.flatMap(RunStore, (store) => Effect.map(store.liveness(entry), (liveness) => ({ entry, liveness })))
@@ -51,7 +38,7 @@ export const listed = (view: RunView) => {
   return {
     id: entry.id,
     name: orNull(record?.name),
-    status: record?.status ?? "damaged",
+    status: RunStatus.recorded(entry.record, liveness),
     live: isLive(liveness),
     startedAt: orNull(record?.startedAt),
     endedAt: orNull(record?.endedAt),

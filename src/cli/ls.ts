@@ -10,11 +10,12 @@ import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
 import { startedAt } from "../RunId.ts"
 import { type RunRecord, toMillis } from "../RunRecord.ts"
+import { mayBe as mayBeOf, type ShownStatus, statuses } from "../RunStatus.ts"
 import { type Entry, RunStore } from "../RunStore.ts"
 import { DurationFromText, formatAgo, formatDuration } from "../Units.ts"
 import { Json, Store } from "./Context.ts"
 import { type Cell, harmless, paint, printJson, shorten, table } from "./Output.ts"
-import { listed, look, problemOf, type RunView, type ShownStatus, statuses, statusOf } from "./RunView.ts"
+import { listed, look, problemOf, type RunView, statusOf } from "./RunView.ts"
 import { parseTag, tagFlag } from "./Tags.ts"
 
 const limit = Flag.Int("limit").pipe(
@@ -46,6 +47,7 @@ interface Wanted {
 
 /** What the record alone can answer, before anything is asked of the kernel. */
 const mayBe = (wanted: Wanted) => ({ record }: Entry): boolean => {
+  if (wanted.statuses.length > 0 && !wanted.statuses.some((status) => mayBeOf(record, status))) return false
   const isPlain = Option.isNone(wanted.name) && wanted.tags.length === 0
   if (Result.isFailure(record)) return isPlain
   const { name, tags } = record.success

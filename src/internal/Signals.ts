@@ -50,10 +50,7 @@ const attend = (change: () => void) =>
     change()
     const after = programs.length + children.size
     if (before === 0 && after > 0) { for (const signal of ending) process.on(signal, hear) }
-    if (before > 0 && after === 0) {
-      for (const signal of ending) process.removeListener(signal, hear)
-      first = undefined
-    }
+    if (before > 0 && after === 0) { for (const signal of ending) process.removeListener(signal, hear) }
   })
 
 /**

@@ -160,7 +160,10 @@ export const open = Effect.fnUntraced(
     yield* refuseUnsafeDirectory(root)
     const format = yield* readFormat(root)
     if (format !== undefined) return format.id
-    if (!options.create) return yield* new StoreError({ reason: StoreReason.NoStore({ root }) })
+    // A store that has lost its store.json is one all the same; an empty directory is not.
+    if (!options.create && !(yield* Effect.isSuccess(files.lstat(`${root}/runs`)))) {
+      return yield* new StoreError({ reason: StoreReason.NoStore({ root }) })
+    }
     yield* writeFormat(root)
     const made = yield* readFormat(root)
     return made === undefined ? yield* unsafe(root, "its store.json vanished", "look who else writes there") : made.id

@@ -114,6 +114,29 @@ describe("a command line that makes no sense", () => {
     ))
 })
 
+describe("a run in trouble", () => {
+  const troubles = ["rm $LEASEHOLD_RUN_DIR/lease", "rm -rf $LEASEHOLD_RUN_DIR"]
+  it.live.each(troubles)(
+    "still exits as its command did, and with 1 or 5 only where that was 0: %s",
+    (script) =>
+      withRoot((root) =>
+        Effect.gen(function*() {
+          assert.strictEqual((yield* run(root, ["run", ...shell(`${script}; exit 3`)])).code, 3)
+          assert.include([1, 5], (yield* run(root, ["run", ...shell(script)])).code)
+        })
+      )
+  )
+
+  it.live("keeps secrets out of its name and message as well", () =>
+    withRoot((root) =>
+      Effect.gen(function*() {
+        const exit = yield* run(root, ["run", "--", "PASSWORD=hunter2", "mycmd"])
+        assert.strictEqual(exit.code, 127)
+        assert.notInclude(JSON.stringify(onlyRecord(root)), "hunter2")
+      })
+    ))
+})
+
 describe("other errors", () => {
   it.live("5 says that there is no store, and a mistyped root does not become one", () =>
     withRoot((root) =>
@@ -124,6 +147,9 @@ describe("other errors", () => {
           assert.include(exit.stderr, `there is no store at ${root}`)
         }
         assert.isFalse(NFS.existsSync(root))
+        NFS.mkdirSync(root, { mode: 0o700 })
+        assert.strictEqual((yield* run(root, ["ls"])).code, 5)
+        assert.deepStrictEqual(names(root), [])
       })
     ))
 

@@ -65,3 +65,19 @@ describe("a program that fails", () => {
       })
     ))
 })
+
+describe("a program with two children", () => {
+  it.live("passes a signal on to both, and goes on itself", () =>
+    withRoot((root) =>
+      Effect.gen(function*() {
+        const worker = yield* fixture("two.ts", [root])
+        yield* worker.line("first-ready")
+        yield* worker.line("second-ready")
+        yield* worker.kill("SIGTERM")
+        const { code, stdout } = yield* worker.exit
+        assert.strictEqual(code, 0)
+        for (const line of ["first-told", "second-told", "program-goes-on"]) assert.include(stdout, line)
+        assert.deepInclude(onlyRecord(root), { status: "ok" })
+      })
+    ))
+})

@@ -10,7 +10,7 @@ import { untilPaid } from "../../src/RetentionRounds.ts"
 import * as Trees from "../fixtures/trees.ts"
 import { bundles, json, names, onlyRecord, shell } from "../support/CommandLine.ts"
 import { bundle, series } from "../support/Fabricate.ts"
-import { ids, inStore, isSwept, present, removedBy, withRoot } from "../support/Stores.ts"
+import { ids, inStore, isSwept, makeStore, present, removedBy, withRoot } from "../support/Stores.ts"
 import { day, hour } from "../support/Time.ts"
 import { command, fixture, gate, leasehold, run, start } from "../support/Worker.ts"
 
@@ -57,7 +57,7 @@ describe("bundles whose record is missing or broken", () => {
         NFS.writeFileSync(`${broken!.dir}/run.json`, "{")
         NFS.rmSync(empty!.dir, { recursive: true })
         NFS.mkdirSync(empty!.dir)
-        NFS.chmodSync(root, 0o700)
+        makeStore(root)
         const damaged = ids(made.slice(0, 3))
         const isDamaged = ({ status }: { readonly status: string }) => status === "damaged"
         const shown = (yield* json(root, ["ls"])).runs.filter(isDamaged).map(({ id }: { readonly id: string }) => id)
@@ -83,7 +83,7 @@ describe("an interrupted delete", () => {
     withRoot((root) =>
       Effect.gen(function*() {
         for (const { dir } of series(root, 5, Date.now())) Trees.bush(`${dir}/artifacts/tree`, 10, 20)
-        NFS.chmodSync(root, 0o700)
+        makeStore(root)
         const prune = ["prune", "--all", "--root", root, "--allow-temp"]
         const strike = `${import.meta.dirname}/fixtures/strike.mjs`
         const { exit } = yield* start([process.execPath, "--import", strike, command, ...prune], {
@@ -111,7 +111,7 @@ describe("a bind mount in a bundle", () => {
         NFS.mkdirSync(outside)
         NFS.writeFileSync(`${outside}/canary`, "sings")
         NFS.mkdirSync(`${with_!.dir}/artifacts/mounted`)
-        NFS.chmodSync(root, 0o700)
+        makeStore(root)
         yield* Effect.scoped(Effect.gen(function*() {
           yield* Trees.bind(outside, `${with_!.dir}/artifacts/mounted`)
           const { code, stdout } = yield* run(root, ["prune", "--all", "--all-the-way", "--json"])
@@ -136,7 +136,7 @@ describe("two lookers at a free lease", () => {
     withRoot((root) =>
       Effect.gen(function*() {
         const met = bundle(root, { startedAt: Date.now() - day })
-        NFS.chmodSync(root, 0o700)
+        makeStore(root)
         const lookers = yield* Effect.forEach([1, 2], (nth) =>
           Effect.gen(function*() {
             const go = yield* gate(`${root}-go-${nth}`)
@@ -218,7 +218,7 @@ describe("a bundle dated in the future", () => {
       Effect.gen(function*() {
         const made = series(root, 10, Date.now(), { size: 10_000 })
         bundle(root, { startedAt: Date.parse("2099-01-01T00:00:00Z"), size: 10_000_000 })
-        NFS.chmodSync(root, 0o700)
+        makeStore(root)
         const limits = [["--max-bundles", "10"], ["--max-age", "1d"], ["--max-bytes", "1MiB"], ["--keep-last", "10"]]
         for (const limit of limits) {
           const { removed }: Report = yield* json(root, ["prune", ...limit, "--dry-run"])

@@ -19,7 +19,7 @@ import { untilPaid } from "../../src/RetentionRounds.ts"
 import * as Trees from "../fixtures/trees.ts"
 import { bundles, json, names, recordAt, records } from "../support/CommandLine.ts"
 import { bundle, series } from "../support/Fabricate.ts"
-import { directory, ids, inStore, isSwept, present, removedBy, withRoot } from "../support/Stores.ts"
+import { directory, ids, inStore, isSwept, makeStore, present, removedBy, withRoot } from "../support/Stores.ts"
 import { day, minute } from "../support/Time.ts"
 import { command, run, start } from "../support/Worker.ts"
 
@@ -34,7 +34,7 @@ const fill = (root: string, now: number) => {
     const timestamp = new Date(startedAt + 1000).toISOString()
     NFS.writeFileSync(`${dir}/logs/events.jsonl`, `${JSON.stringify({ timestamp, message: "last words" })}\n`)
   }
-  NFS.chmodSync(root, 0o700)
+  makeStore(root)
 }
 
 const args = ["prune", "--max-bundles", "40", "--all-the-way", "--max-time", "5m", "--json"]
@@ -167,8 +167,7 @@ describe("a prune where there is no space", () => {
             status: index % 3 === 0 ? "running" : "ok",
             size: 100_000
           }))
-        NFS.chmodSync(root, 0o700)
-        yield* run(root, ["ls"])
+        makeStore(root)
         assert.isBelow(fillUp(place), 2)
         const prune = ["prune", "--max-bundles", "5", "--all-the-way"]
         const before = NFS.readdirSync(root)
@@ -232,7 +231,6 @@ describe("a prune", () => {
         const made = series(root, 3, Date.now())
         NFS.mkdirSync(`${root}-outside`)
         NFS.rmSync(`${root}/trash`, { recursive: true, force: true })
-        NFS.rmdirSync(`${root}/trash`)
         NFS.symlinkSync(`${root}-outside`, `${root}/trash`)
         const report = yield* Retention.run({ policy: { all: true } })
         assert.deepStrictEqual([report.removed, report.failed.length], [[], 4])
@@ -263,7 +261,7 @@ describe("a prune", () => {
             for (let file = 0; file < 8; file++) NFS.writeFileSync(`${dir}/artifacts/${nth}/${file}`, "")
           }
         }
-        NFS.chmodSync(root, 0o700)
+        makeStore(root)
         const prune = `ulimit -n 64; exec "$0" "$@" prune --max-bundles 20 --max-bytes 1GiB --all-the-way --json`
         const { exit } = yield* start(["sh", "-c", `${prune} --root '${root}' --allow-temp`, process.execPath, command])
         const { code, stderr, stdout } = yield* exit

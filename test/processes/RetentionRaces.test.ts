@@ -20,7 +20,7 @@ import type { Report } from "../../src/RetentionReport.ts"
 import { bundles, json, onlyRecord, recordAt, shell } from "../support/CommandLine.ts"
 import { once, watch } from "../support/Doors.ts"
 import { bundle, type Made, series } from "../support/Fabricate.ts"
-import { ids, inStore, isSwept, present, removedBy, traces, withRoot } from "../support/Stores.ts"
+import { ids, inStore, isSwept, makeStore, present, removedBy, traces, withRoot } from "../support/Stores.ts"
 import { day, hour } from "../support/Time.ts"
 import { command, type Exit, fixture, gate, leasehold, run, start } from "../support/Worker.ts"
 
@@ -474,7 +474,7 @@ describe("wherever the root comes from", () => {
       series(roots[0]!, 20, Date.now() - hour, { size: 100 })
       bundle(roots[0]!, { startedAt: Date.now() - 90 * day, pin: "for good" })
       bundle(roots[0]!, { startedAt: Date.now() - 80 * day, status: "running" })
-      NFS.chmodSync(roots[0]!, 0o700)
+      makeStore(roots[0]!)
       for (const root of roots.slice(1)) NFS.cpSync(roots[0]!, root, { recursive: true, preserveTimestamps: true })
       const how: ReadonlyArray<readonly [ReadonlyArray<string>, Record<string, string>]> = [
         [["--root", roots[0]!], { LEASEHOLD_ROOT: "/nonexistent" }],

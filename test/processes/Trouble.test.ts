@@ -76,7 +76,7 @@ describe.skipIf(!canMount)("a disk that is full", () => {
       assert.match(exit.stderr, /the disk is full \(ENOSPC/)
       assert.strictEqual(onlyRecord(root).status, "running")
       assert.deepStrictEqual(names(`${bundles(root)[0]}`).filter((name) => name.endsWith(".tmp")), [])
-      assert.deepInclude((yield* json(root, ["ls"])).runs[0], { status: "running", live: false })
+      assert.deepInclude((yield* json(root, ["ls"])).runs[0], { status: "crashed", live: false })
       assert.include((yield* run(root, ["ls"])).stdout, "crashed")
     })))
 

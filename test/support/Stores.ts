@@ -26,6 +26,14 @@ export const directory: Effect.Effect<string, never, Scope.Scope> = Effect.acqui
 export const withRoot = <A, E>(test: (root: string) => Effect.Effect<A, E, Scope.Scope>): Effect.Effect<A, E> =>
   Effect.scoped(Effect.flatMap(directory, (dir) => test(`${dir}/store`)))
 
+/** Makes a store of a directory that was filled by hand, as the first run would have. */
+export const makeStore = (root: string): void => {
+  NFS.mkdirSync(`${root}/trash`, { recursive: true })
+  NFS.chmodSync(root, 0o700)
+  const format = { version: 1, id: "made-by-hand", createdAt: "2026-01-01T00:00:00.000Z" }
+  NFS.writeFileSync(`${root}/store.json`, JSON.stringify(format), { mode: 0o600 })
+}
+
 /** A store with its index, as a process of its own would have it. */
 export const world = (root: string): Layer.Layer<World> =>
   Layer.fresh(
