@@ -13,6 +13,7 @@
  */
 import * as Data from "effect/Data"
 import * as Effect from "effect/Effect"
+import * as ArtifactName from "./ArtifactName.ts"
 import type { Errno } from "./internal/Errno.ts"
 import { Files } from "./internal/Files.ts"
 import * as Processes from "./internal/Processes.ts"
@@ -103,8 +104,10 @@ const outputOf = ({ logs, temp }: Paths, options: Options): Processes.SpawnOptio
  * @since 0.1.0
  */
 export const run = Effect.fn("Child.run")(
-  function*(options: Options): Effect.fn.Return<Ended, ChildError | LeaseError, Run> {
+  function*(options: Options): Effect.fn.Return<Ended, ChildError | LeaseError | ArtifactName.BadArtifactName, Run> {
     const current = yield* Run
+    // They are joined to a path, as names of artifacts are.
+    for (const name of Object.values(options.logs ?? {})) yield* Effect.fromResult(ArtifactName.parse(name))
     const [command] = options.argv
     const cwd = options.cwd ?? process.cwd()
     const output = outputOf(current.paths, options)

@@ -7,7 +7,7 @@ import * as Cause from "effect/Cause"
 import * as Exit from "effect/Exit"
 import * as Runtime from "effect/Runtime"
 import * as NodeUtil from "node:util"
-import type { RunExit, RunRecord, Timestamp } from "./RunRecord.ts"
+import { isTerminal, type RunExit, type RunRecord, type Timestamp } from "./RunRecord.ts"
 
 /**
  * What the record will say. A run that was ended by a signal is `interrupted` and names it.
@@ -59,7 +59,7 @@ export const fromExit = (
  * @since 0.1.0
  */
 export const record = (before: RunRecord, outcome: Outcome, endedAt: Timestamp): RunRecord =>
-  before.status !== "running" ? before : {
+  isTerminal(before) ? before : {
     ...before,
     status: outcome.status,
     endedAt,

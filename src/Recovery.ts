@@ -30,7 +30,7 @@ import type { StoreError } from "./StoreError.ts"
 export const recover = Effect.fnUntraced(
   function*({ record, target }: Claim, foundAt?: number): Effect.fn.Return<RunRecord, StoreError, RunStore> {
     const store = yield* RunStore
-    if (record.status !== "running") return record
+    if (isTerminal(record)) return record
     const { endedAt } = yield* crashed(record, target.dir, foundAt ?? (yield* Clock.currentTimeMillis))
     return yield* store.update(target.id, (before) => endedAt === undefined ? before : end(before, endedAt))
   }

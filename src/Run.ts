@@ -268,7 +268,7 @@ export const scoped = (options: Options) =>
 
 /**
  * Goes on with a run that nobody works in, as its new owner: the same bundle, a new attempt in its record, `running`
- * again. Never waits: `Held` and `Claimed` name who has it. The run is named as a person would, by its id, the beginning
+ * again. Never waits: `Held` names who works in it, or on it. The run is named as a person would, by its id, the beginning
  * of one, `latest` or `latest:STATUS`.
  *
  * @category running
@@ -317,7 +317,9 @@ export const layerInStore = (
  * own bundle with `parent` set.
  *
  * **Gotchas** A layer learns of the program's exit only when it is released, after the finalizers of scopes inside it.
- * With {@link scoped} the outcome is written before clean-up starts, and a failing finalizer cannot change it.
+ * With {@link scoped} the outcome is written before clean-up starts, a failing finalizer cannot change it, and a record
+ * that could not be written or a lease that was lost is what a successful program answers; here it is logged. Who
+ * releases the layer without an exit, as `ManagedRuntime` does, says how the run ended by `conclude`; else it is `ok`.
  *
  * @category layers
  * @since 0.1.0

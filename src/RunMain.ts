@@ -52,7 +52,7 @@ export const run: <A, E>(program: Effect.Effect<A, E>) => void = Runtime.makeRun
 /**
  * Runs a program as the process. SIGINT, SIGTERM, SIGHUP and SIGQUIT end it by interruption: finalizers run, the record
  * says how it ended, and the process exits with 130, 143, 129 or 131. A second signal leaves at once, finalizers or
- * not; the lease is then dropped by the kernel. A failure is written to standard error, and so is what is logged:
+ * not; the lease is then dropped by the kernel. While a child of `Child.run` is there, signals go to it instead. A failure is written to standard error, and so is what is logged:
  * standard output is the program's own.
  *
  * **Example** (A program that may be stopped at any time)

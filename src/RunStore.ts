@@ -85,7 +85,7 @@ export interface Options {
   readonly root?: string | undefined
   /** Make the store where there is none; yes. Else that is an error. */
   readonly create?: boolean | undefined
-  /** Use a root below the system's temp directory, where sweepers delete by age. For tests. */
+  /** Use a root below the system's temp directory, where sweepers delete by age. For tests. Else `LEASEHOLD_ALLOW_TEMP`. */
   readonly allowTemp?: boolean | undefined
 }
 
@@ -145,7 +145,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
   const given = options.root ?? (yield* variable("LEASEHOLD_ROOT")) ?? (yield* StoreRoot.defaultRoot)
   const root = NodePath.resolve(given)
   const storeId = yield* StoreRoot.open(root, {
-    allowTemp: options.allowTemp ?? false,
+    allowTemp: options.allowTemp ?? (yield* variable("LEASEHOLD_ALLOW_TEMP")) === "1",
     create: options.create ?? true
   })
   const runs = `${root}/runs`

@@ -21,7 +21,9 @@ export const Json = GlobalFlag.Setting("json")({
 
 export const AllowTemp = GlobalFlag.Setting("allow-temp")({
   flag: Flag.Boolean("allow-temp").pipe(
-    Flag.withDescription("Allow a store below the system's temp directory, where sweepers delete by age"),
+    Flag.withDescription(
+      "Allow a store below the system's temp directory, where sweepers delete by age (or LEASEHOLD_ALLOW_TEMP=1)"
+    ),
     Flag.withDefault(false)
   )
 })
@@ -30,7 +32,7 @@ const storeOf = (create: boolean) =>
   Layer.unwrap(Effect.gen(function*() {
     const root = yield* Root
     const allowTemp = yield* AllowTemp
-    return RunStore.layer({ root: Option.getOrUndefined(root), allowTemp, create })
+    return RunStore.layer({ root: Option.getOrUndefined(root), allowTemp: allowTemp ? true : undefined, create })
   }))
 
 /** The store that the flags name. Where there is none, a mistyped root must not become one. */

@@ -5,7 +5,7 @@ import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
-import { type RunRecord, type Timestamp, timestamp, toMillis } from "../RunRecord.ts"
+import { isTerminal, type RunRecord, type Timestamp, timestamp, toMillis } from "../RunRecord.ts"
 import { readTail } from "./io.ts"
 
 const tailBytes = 64 * 1024
@@ -34,7 +34,7 @@ const findEnd = Effect.fnUntraced(function*(dir: string, startedAt: number, foun
  * @internal
  */
 export const end = (record: RunRecord, endedAt: Timestamp): RunRecord =>
-  record.status !== "running" ? record : {
+  isTerminal(record) ? record : {
     ...record,
     status: "crashed",
     endedAt,

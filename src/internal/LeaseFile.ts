@@ -37,7 +37,10 @@ export const cannotLock = (code: string): boolean => noLocks.has(code)
 
 const noLocks: ReadonlySet<string> = new Set(["ENOLCK", "ENOTSUP", "EOPNOTSUPP", "ENOSYS", "EINVAL"])
 
-/** A lock call that does not answer is an answer of its own; whoever waited for it would be stuck as well. */
+/**
+ * For locks that stand in for the kernel's and go over a network: one that does not answer is an answer of its own. The
+ * kernel's own call cannot be bounded.
+ */
 const lockTimeout = Duration.seconds(2)
 
 const without = (evidence: LockEvidence): Attempt => ({ evidence, locked: undefined })

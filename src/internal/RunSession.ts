@@ -12,7 +12,7 @@ import type { Held, LeaseError } from "../Lease.ts"
 import * as Outcome from "../Outcome.ts"
 import type { Paths, Run } from "../Run.ts"
 import type { RunId } from "../RunId.ts"
-import { type RunRecord, timestamp } from "../RunRecord.ts"
+import { isTerminal, type RunRecord, timestamp } from "../RunRecord.ts"
 import { type Bundle, RunStore } from "../RunStore.ts"
 import { StoreError, StoreReason } from "../StoreError.ts"
 import * as Telemetry from "../Telemetry.ts"
@@ -121,7 +121,7 @@ export const own = Effect.fnUntraced(function*(
     })
 
   const finish = (exit: Exit.Exit<unknown, unknown>) =>
-    known.status !== "running"
+    isTerminal(known)
       ? Effect.void
       : orRemember(Effect.suspend(() => conclude(Outcome.fromExit(exit, Signals.received()))))
 
