@@ -182,7 +182,12 @@ const probe: Lease["Service"]["probe"] = (target) => Effect.scoped(Effect.map(ex
 
 /** A bundle of the older layout, or half of one, gets a lease, so that this claim keeps others out as any claim does. */
 const makeLease = (target: Target) =>
-  orSystem(target)(Effect.catchIf(writeNew(pathOf(target.dir), ""), isThere, () => Effect.void))
+  writeNew(pathOf(target.dir), "").pipe(
+    Effect.catchIf(isThere, () => Effect.void),
+    Effect.catch((errno) =>
+      refuse(target, errno.code === "ENOENT" ? LeaseReason.RunGone() : LeaseReason.System({ errno }))
+    )
+  )
 
 const isThere = (errno: Errno) => errno.code === "EEXIST"
 

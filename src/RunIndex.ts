@@ -89,7 +89,7 @@ export interface Totals {
   /** Bundles that claim to end after `now`, which take nobody's place in a count. */
   readonly ahead: number
   readonly bytes: number
-  /** Bundles that have ended, or may have, and whose size nobody has measured. */
+  /** Finished bundles whose size nobody has measured. */
   readonly unmeasured: number
 }
 

@@ -6,6 +6,7 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
+import { describe } from "../Holder.ts"
 import * as Signals from "../internal/Signals.ts"
 import * as Retention from "../Retention.ts"
 import { reasonText } from "../RetentionReason.ts"
@@ -15,7 +16,7 @@ import * as SqliteIndex from "../SqliteIndex.ts"
 import { DurationFromText, formatBytes, formatDuration } from "../Units.ts"
 import { Json, Store } from "./Context.ts"
 import { ExitWith } from "./ExitCode.ts"
-import { type Cell, paint, printJson, table } from "./Output.ts"
+import { type Cell, harmless, paint, printJson, table } from "./Output.ts"
 import { policyFlags, policyOf } from "./PolicyFlags.ts"
 import * as Progress from "./Progress.ts"
 
@@ -57,10 +58,14 @@ const line = (event: PassEvent, dryRun: boolean): string | undefined => {
     }
     case "Recovered":
       return `${dryRun ? "would recover" : "recovered"} ${event.id}: it had crashed`
-    case "Kept":
-      return `kept ${event.id}: ${reasonText(event.reason)}${event.clockAhead ? ", clock ahead" : ""}`
+    case "Kept": {
+      const holders = event.holders.length === 0 ? "" : `, held by ${event.holders.map(describe).join(", ")}`
+      return harmless(
+        `kept ${event.id}: ${reasonText(event.reason)}${holders}${event.clockAhead ? ", clock ahead" : ""}`
+      )
+    }
     case "Failed":
-      return paint("red", `failed ${event.id}: ${event.reason}`)
+      return paint("red", harmless(`failed ${event.id}: ${event.reason}`))
     case "Swept":
       return undefined
   }

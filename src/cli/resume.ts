@@ -27,6 +27,7 @@ const logs = ["stdout.log", "stderr.log"]
 const mark = Effect.gen(function*() {
   const files = yield* Files
   const { paths } = yield* Run.Run
+  yield* Effect.catchIf(files.mkdir(paths.logs), (errno) => errno.code === "EEXIST", () => Effect.void)
   const text = `--- resumed ${DateTime.formatIso(yield* DateTime.now)} ---\n`
   for (const name of logs) {
     const path = `${paths.logs}/${name}`

@@ -54,11 +54,13 @@ export const start = (
       const waiting: Array<{ readonly beginning: string; readonly found: Deferred.Deferred<string> }> = []
       let stdout = ""
       let stderr = ""
+      let ended: Error | undefined
       const look = () => {
         for (const { beginning, found } of waiting) {
           const at = `\n${stdout}`.indexOf(`\n${beginning}`)
           const end = at === -1 ? -1 : stdout.indexOf("\n", at)
           if (end !== -1) Deferred.doneUnsafe(found, Effect.succeed(stdout.slice(at + beginning.length, end)))
+          else if (ended !== undefined) Deferred.doneUnsafe(found, Effect.die(ended))
         }
       }
       child.stdout!.on("data", (chunk) => {
@@ -69,8 +71,8 @@ export const start = (
       child.on("error", (cause) => Deferred.doneUnsafe(exit, Effect.die(cause)))
       child.on("close", (code, signal) => {
         Deferred.doneUnsafe(exit, Effect.succeed({ code, signal, stdout, stderr }))
-        const ended = new Error(`ended (${code ?? signal}) before the line came\n${stdout}\n${stderr}`)
-        for (const { found } of waiting) Deferred.doneUnsafe(found, Effect.die(ended))
+        ended = new Error(`ended (${code ?? signal}) before the line came\n${stdout}\n${stderr}`)
+        look()
       })
       const worker: Worker = {
         pid: child.pid ?? 0,
