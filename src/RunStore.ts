@@ -162,8 +162,12 @@ const make = Effect.fnUntraced(function*(options: Options) {
     return entries.filter((entry) => accept(entry.name)).sort((left, right) => left.name < right.name ? 1 : -1)
   })
 
+  /** Nothing for a bundle that was taken away while it was read: it has no record for the reason that it has gone. */
   const read = Effect.fnUntraced(function*(id: RunId.RunId, kind: string | undefined) {
+    const files = yield* Files
     const record = kind === "directory" ? yield* RecordFile.read(dir(id)) : Result.fail(notABundle(kind))
+    const isMissing = Result.isFailure(record) && record.failure.reason._tag === "Missing"
+    if (isMissing && !(yield* Effect.isSuccess(files.lstat(dir(id))))) return undefined
     return { id, dir: dir(id), record } satisfies Entry
   })
 
@@ -177,7 +181,8 @@ const make = Effect.fnUntraced(function*(options: Options) {
           names(`${runs}/${day.name}`, (name) => name.startsWith(prefix)).pipe(Effect.orElseSucceed(() => []))
         ).pipe(
           Stream.filter((entry) => RunId.isRunId(entry.name) && RunId.day(entry.name) === day.name),
-          Stream.mapEffect((entry) => read(entry.name as RunId.RunId, entry.kind))
+          Stream.mapEffect((entry) => read(entry.name as RunId.RunId, entry.kind)),
+          Stream.filter((entry) => entry !== undefined)
         )
       )
     )
@@ -197,7 +202,8 @@ const make = Effect.fnUntraced(function*(options: Options) {
   })
 
   const get = Effect.fnUntraced(function*(id: RunId.RunId) {
-    return yield* read(id, yield* kindAt(id))
+    const entry = yield* read(id, yield* kindAt(id))
+    return entry === undefined ? yield* fail(StoreReason.NoSuchRun({ name: id })) : entry
   })
 
   const liveness = (entry: Entry): Effect.Effect<Liveness> =>

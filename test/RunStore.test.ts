@@ -358,6 +358,26 @@ describe("damaged bundles", () => {
       })
     ))
 
+  it.live("one that is taken away while it is read is gone, and not damaged", () =>
+    store((each) =>
+      Effect.gen(function*() {
+        const { dir, id } = yield* create
+        yield* create
+        const vanishing = {
+          ...node,
+          open: (path: string, flags: number, mode?: number) => {
+            if (path === `${dir}/run.json`) NFS.rmSync(dir, { recursive: true, force: true })
+            return node.open(path, flags, mode)
+          }
+        }
+        const entries = yield* Effect.provideService(Stream.runCollect(each.list), Files, vanishing)
+        assert.deepStrictEqual(entries.map(({ record }) => record._tag), ["Success"])
+        NFS.mkdirSync(dir)
+        const error = yield* Effect.provideService(Effect.flip(each.get(id)), Files, vanishing)
+        assert.strictEqual(error.reason._tag, "NoSuchRun")
+      })
+    ))
+
   const leases: ReadonlyArray<readonly [string, (lease: string) => void]> = [
     ["a link", (lease) => NFS.symlinkSync("/etc/hostname", lease)],
     ["a directory", (lease) => NFS.mkdirSync(lease)],
