@@ -20,14 +20,13 @@ import * as Option from "effect/Option"
 import * as Result from "effect/Result"
 import * as Scope from "effect/Scope"
 import type * as Tracer from "effect/Tracer"
-import type * as ArtifactName from "./ArtifactName.ts"
+import { Run } from "./CurrentRun.ts"
 import { variable } from "./internal/Environment.ts"
 import * as RunSession from "./internal/RunSession.ts"
-import { Lease, type LeaseError, type Shared as SharedLease } from "./Lease.ts"
-import type * as Outcome from "./Outcome.ts"
+import { Lease, type LeaseError } from "./Lease.ts"
 import * as Redaction from "./Redaction.ts"
 import type { PolicyError } from "./RetentionPolicy.ts"
-import { isRunId, type RunId } from "./RunId.ts"
+import { isRunId } from "./RunId.ts"
 import type { RunCommand, Tags } from "./RunRecord.ts"
 import * as RunRetention from "./RunRetention.ts"
 import * as RunStore from "./RunStore.ts"
@@ -77,51 +76,6 @@ export interface Options extends Shared {
   /** Go on, unprotected, where the file system has no locks. The record says so, and nothing will ever remove it. */
   readonly unprotected?: boolean | undefined
 }
-
-/**
- * The paths in a bundle.
- *
- * @category models
- * @since 0.1.0
- */
-export interface Paths {
-  readonly record: string
-  readonly logs: string
-  readonly telemetry: string
-  readonly temp: string
-  readonly artifacts: string
-}
-
-/**
- * The current run.
- *
- * @category services
- * @since 0.1.0
- */
-export class Run extends Context.Service<Run, {
-  readonly id: RunId
-  readonly name: string
-  readonly dir: string
-  readonly paths: Paths
-  readonly parent: RunId | undefined
-  /** The path of an artifact, `report.html` or `coverage/index.html`, with the directories above it made. */
-  readonly artifact: (name: string) => Effect.Effect<string, ArtifactName.BadArtifactName | StoreError | LeaseError>
-  /** Adds tags to the record. */
-  readonly annotate: (tags: Tags) => Effect.Effect<void, StoreError | LeaseError>
-  /** Orders the bundle to be kept, whatever the policy says. */
-  readonly pin: (reason: string) => Effect.Effect<void, StoreError | LeaseError>
-  /**
-   * Says how the run ended, for programs that know it better than their exit does. Written at once; the first word
-   * stands.
-   */
-  readonly conclude: (outcome: Outcome.Outcome) => Effect.Effect<void, StoreError>
-  /** What a child must find in its environment to know that it works in this run. */
-  readonly environment: Readonly<Record<string, string>>
-  /** Fails with `LeaseLost` when something other than Leasehold has taken the lease file away. */
-  readonly check: Effect.Effect<void, LeaseError>
-  /** A lease for a child, to be handed on as a file descriptor. */
-  readonly share: Effect.Effect<SharedLease, LeaseError, Scope.Scope>
-}>()("leasehold/Run") {}
 
 /** A run inside a run has the outer one for parent, be it in this process or in the one that started it. */
 const findParent = Effect.fnUntraced(function*(root: string) {
@@ -329,4 +283,5 @@ export const layer = (
 ): Layer.Layer<Run | RunStore.RunStore | Lease, StoreError | LeaseError | PolicyError> =>
   Layer.fresh(layerInStore(options).pipe(Layer.provideMerge(RunStore.layer(options.store))))
 
+export { type Paths, Run } from "./CurrentRun.ts"
 export { main } from "./RunMain.ts"

@@ -20,6 +20,7 @@ import * as Result from "effect/Result"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import * as NodePath from "node:path"
+import type { Bundle, Draft, Entry } from "./Bundle.ts"
 import { make as makeBuilder } from "./internal/BundleBuilder.ts"
 import * as Crash from "./internal/Crash.ts"
 import { variable } from "./internal/Environment.ts"
@@ -28,53 +29,13 @@ import { Files } from "./internal/Files.ts"
 import * as RecordFile from "./internal/RecordFile.ts"
 import * as StoreRoot from "./internal/StoreRoot.ts"
 import * as KernelLease from "./KernelLease.ts"
-import { type Held, Lease, type LeaseError } from "./Lease.ts"
+import { Lease, type LeaseError } from "./Lease.ts"
 import { Doubt, Liveness } from "./Liveness.ts"
 import * as Outcome from "./Outcome.ts"
 import * as RunId from "./RunId.ts"
-import { RecordError, type RunCommand, type RunRecord, type Tags, timestamp } from "./RunRecord.ts"
+import { RecordError, type RunRecord, timestamp } from "./RunRecord.ts"
 import { isShownStatus, mayBe, shown, type ShownStatus } from "./RunStatus.ts"
 import { StoreError, StoreReason } from "./StoreError.ts"
-
-/**
- * A bundle as it was found: its record, or what is wrong with it.
- *
- * @category models
- * @since 0.1.0
- */
-export interface Entry {
-  readonly id: RunId.RunId
-  readonly dir: string
-  readonly record: Result.Result<RunRecord, RecordError>
-}
-
-/**
- * What is known of a run before it starts.
- *
- * @category models
- * @since 0.1.0
- */
-export interface Draft {
-  readonly name: string
-  readonly tags: Tags
-  readonly command?: RunCommand | undefined
-  readonly parent?: RunId.RunId | undefined
-  /** Go on where the file system has no locks; the record then says so. */
-  readonly unprotected?: boolean | undefined
-}
-
-/**
- * A new run: published, with its lease held by this process.
- *
- * @category models
- * @since 0.1.0
- */
-export interface Bundle {
-  readonly id: RunId.RunId
-  readonly dir: string
-  readonly record: RunRecord
-  readonly lease: Held
-}
 
 /**
  * @category options
@@ -353,3 +314,5 @@ export const layerConfig = (
  */
 export const layerWithoutLease = (options: Options = {}): Layer.Layer<RunStore, StoreError, Lease> =>
   Layer.effect(RunStore, make(options))
+
+export type { Bundle, Draft, Entry } from "./Bundle.ts"

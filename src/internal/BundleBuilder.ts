@@ -3,10 +3,10 @@
  */
 import * as Effect from "effect/Effect"
 import type * as Scope from "effect/Scope"
+import type { Bundle, Draft } from "../Bundle.ts"
 import type { Held, Lease, LeaseError } from "../Lease.ts"
 import * as RunId from "../RunId.ts"
 import { type RunRecord, timestamp, version } from "../RunRecord.ts"
-import type { Bundle, Draft } from "../RunStore.ts"
 import { StoreError, StoreReason } from "../StoreError.ts"
 import type { Errno } from "./Errno.ts"
 import { Files } from "./Files.ts"

@@ -1,0 +1,49 @@
+/**
+ * Bundles as values: one that was found, one that is to be made, one that this process has.
+ *
+ * @since 0.1.0
+ */
+import type * as Result from "effect/Result"
+import type { Held } from "./Lease.ts"
+import type { RunId } from "./RunId.ts"
+import type { RecordError, RunCommand, RunRecord, Tags } from "./RunRecord.ts"
+
+/**
+ * A bundle as it was found: its record, or what is wrong with it.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Entry {
+  readonly id: RunId
+  readonly dir: string
+  readonly record: Result.Result<RunRecord, RecordError>
+}
+
+/**
+ * What is known of a run before it starts.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Draft {
+  readonly name: string
+  readonly tags: Tags
+  readonly command?: RunCommand | undefined
+  readonly parent?: RunId | undefined
+  /** Go on where the file system has no locks; the record then says so. */
+  readonly unprotected?: boolean | undefined
+}
+
+/**
+ * A new run: published, with its lease held by this process.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Bundle {
+  readonly id: RunId
+  readonly dir: string
+  readonly record: RunRecord
+  readonly lease: Held
+}
