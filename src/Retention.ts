@@ -23,12 +23,14 @@ import { Lease } from "./Lease.ts"
 import * as Acting from "./retention/Acting.ts"
 import * as Discovery from "./retention/Discovery.ts"
 import * as Looking from "./retention/Looking.ts"
-import { type Frame, makeLedger, noLeftovers, type Pass } from "./retention/Pass.ts"
+import { type Frame, isOver, makeLedger, noLeftovers, type Pass } from "./retention/Pass.ts"
 import * as PassLock from "./retention/PassLock.ts"
 import * as Planning from "./retention/Planning.ts"
 import * as Sweeping from "./retention/Sweeping.ts"
+import * as RetentionBudget from "./RetentionBudget.ts"
 import * as RetentionPolicy from "./RetentionPolicy.ts"
-import { type Budget, countKinds, debtOf, defaultBudget, type PassEvent, type Report } from "./RetentionReport.ts"
+import { KeepReason, reasonKind } from "./RetentionReason.ts"
+import { countKinds, debtOf, type PassEvent, type Report } from "./RetentionReport.ts"
 import * as RetentionWords from "./RetentionWords.ts"
 import { day as dayOf, type RunId } from "./RunId.ts"
 import { type IndexBroken, RunIndex } from "./RunIndex.ts"
@@ -41,8 +43,8 @@ import { RunStore } from "./RunStore.ts"
 export interface Options {
   /** What to keep and what to remove; else {@link RetentionPolicy.standard}. */
   readonly policy?: RetentionPolicy.RetentionPolicy | RetentionPolicy.PolicyInput | undefined
-  /** What differs from {@link defaultBudget}. */
-  readonly budget?: Partial<Budget> | undefined
+  /** What differs from {@link RetentionBudget.defaultBudget}. */
+  readonly budget?: RetentionBudget.BudgetInput | undefined
   /** Say what would go, and write nothing at all. */
   readonly dryRun?: boolean | undefined
   /** The run that this pass is a part of. It is never considered. */
@@ -57,20 +59,30 @@ export interface Options {
 const maxIndexes = 2
 
 const body = Effect.fnUntraced(function*(pass: Pass) {
-  const { ledger, session, store } = pass
+  const { ledger, session } = pass
   ledger.left = noLeftovers()
   yield* Sweeping.clearStaging(pass)
   // Space that is on its way back must not make a limit on free space ask for more.
   if (pass.policy.minFree !== undefined) yield* Sweeping.sweep(pass)
-  ledger.left.unlisted = yield* Discovery.discover(store.root, session, pass.until)
+  ledger.left.unlisted = yield* Discovery.discover(pass)
   yield* Looking.settle(pass)
-  yield* Acting.act(pass, yield* Planning.plan(pass))
+  yield* planAndAct(pass)
   yield* Looking.remindOfUnwritten(pass)
   yield* forgetEmptyDays(pass)
   ledger.left.unmeasured = yield* Planning.countUnmeasured(pass)
   ledger.left.unknown = yield* session.unknowns
   // What was done is done: an index that cannot be written, on a full disk for one, is not believed by the next pass.
   yield* Effect.ignore(session.commit)
+})
+
+/** What turns out to be held, pinned or immovable leaves it to others to go in its place. */
+const planAndAct = Effect.fnUntraced(function*(pass: Pass) {
+  const { refused } = pass.ledger
+  for (let before = -1; refused.size > before;) {
+    before = refused.size
+    yield* Acting.act(pass, yield* Planning.plan(pass))
+    if (pass.ledger.trashFull !== undefined || (yield* isOver(pass))) return
+  }
 })
 
 /** Days that this pass has emptied. Whoever is about to publish a bundle in one makes it anew. */
@@ -100,8 +112,10 @@ const withIndex = Effect.fnUntraced(function*(frame: Frame) {
 
 const reportOf = Effect.fnUntraced(function*(frame: Frame, otherPass: boolean, stopped: boolean) {
   const { budget, dryRun, ledger, policy } = frame
+  const left = { ...ledger.left, stopped: stopped ? 1 : 0 }
   const kept = countKinds(ledger.kept.values())
-  if (ledger.keptElsewhere > 0) kept["withinLimits"] = (kept["withinLimits"] ?? 0) + ledger.keptElsewhere
+  const kind = reasonKind(RetentionPolicy.isEmpty(policy) ? KeepReason.EmptyPolicy() : KeepReason.WithinLimits())
+  if (ledger.keptElsewhere > 0) kept[kind] = (kept[kind] ?? 0) + ledger.keptElsewhere
   const report: Report = {
     dryRun,
     policy: RetentionWords.describe(policy),
@@ -111,7 +125,7 @@ const reportOf = Effect.fnUntraced(function*(frame: Frame, otherPass: boolean, s
     kept,
     failed: ledger.failed,
     freedBytes: ledger.freedBytes,
-    debt: debtOf(ledger.left, policy, budget, Math.ceil(ledger.left.inTrash / Math.max(1, ledger.emptied))),
+    debt: debtOf(left, policy, budget, Math.ceil(left.inTrash / Math.max(1, ledger.emptied))),
     otherPass,
     stopped,
     elapsedMs: (yield* Clock.currentTimeMillis) - frame.now
@@ -120,7 +134,7 @@ const reportOf = Effect.fnUntraced(function*(frame: Frame, otherPass: boolean, s
 })
 
 /**
- * Runs one pass. It fails only with a policy that cannot be: what goes wrong with a bundle is in the report.
+ * Runs one pass. It fails only with a policy or a budget that cannot be: what goes wrong with a bundle is in the report.
  *
  * **Example** (Keep a week, and never more than 200)
  *
@@ -146,11 +160,11 @@ const reportOf = Effect.fnUntraced(function*(frame: Frame, otherPass: boolean, s
 export const run = Effect.fn("Retention.run")(
   function*(options: Options): Effect.fn.Return<
     Report,
-    RetentionPolicy.PolicyError,
+    RetentionPolicy.PolicyError | RetentionBudget.BudgetError,
     RunStore | Lease | RunIndex
   > {
     const policy = yield* Effect.fromResult(RetentionPolicy.decode(options.policy ?? RetentionPolicy.standard))
-    const budget = { ...defaultBudget, ...options.budget }
+    const budget = yield* Effect.fromResult(RetentionBudget.decode(options.budget))
     const now = yield* Clock.currentTimeMillis
     const frame: Frame = {
       store: yield* RunStore,
@@ -186,7 +200,11 @@ export const run = Effect.fn("Retention.run")(
  */
 export const stream = (
   options: Options
-): Stream.Stream<PassEvent | Report, RetentionPolicy.PolicyError, RunStore | Lease | RunIndex> =>
+): Stream.Stream<
+  PassEvent | Report,
+  RetentionPolicy.PolicyError | RetentionBudget.BudgetError,
+  RunStore | Lease | RunIndex
+> =>
   Stream.callback((queue) =>
     run({ ...options, onEvent: (event) => Effect.asVoid(Queue.offer(queue, event)) }).pipe(
       Effect.tap((report) => Queue.offer(queue, report)),

@@ -4,36 +4,12 @@
  * @since 0.1.0
  */
 import * as Data from "effect/Data"
-import type * as Duration from "effect/Duration"
 import type { Holder } from "./Holder.ts"
+import type { Budget } from "./RetentionBudget.ts"
 import type { RetentionPolicy } from "./RetentionPolicy.ts"
 import { type KeepReason, reasonKind, type RemoveReason } from "./RetentionReason.ts"
 import { toArgs } from "./RetentionSources.ts"
 import type { RunId } from "./RunId.ts"
-
-/**
- * How much one pass may do. It stops at the first bound it meets, and the next pass goes on from there.
- *
- * @category models
- * @since 0.1.0
- */
-export interface Budget {
-  /** Bundles that are read, or measured for a limit in bytes, beside those that are to be removed. */
-  readonly maxLooked: number
-  /** Bundles that are removed from the store. */
-  readonly maxRemoved: number
-  /** Names that are deleted in the trash. */
-  readonly maxUnlinked: number
-  readonly maxTime: Duration.Input
-}
-
-/**
- * What a pass beside a program may do, so that the program hardly notices.
- *
- * @category constants
- * @since 0.1.0
- */
-export const defaultBudget: Budget = { maxLooked: 512, maxRemoved: 256, maxUnlinked: 20_000, maxTime: "2 seconds" }
 
 /**
  * @category models
@@ -111,16 +87,27 @@ export interface Leftovers {
   readonly unknown: number
   readonly failed: number
   readonly inTrash: number
+  /** Entries of the trash of which a sweep has left what the system will not delete. */
+  readonly stuck: number
   /** Bundles whose size a limit needs and nobody has measured yet. */
   readonly unmeasured: number
   /** Days whose bundles have not been listed yet. */
   readonly unlisted: number
+  /** 1 for a pass that was stopped, which may have left more than it can say. */
+  readonly stopped: number
 }
 
 const quoted = (word: string) => /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`
 
 const command = (policy: RetentionPolicy, ...more: ReadonlyArray<string>) =>
   ["leasehold", "prune", ...toArgs(policy).map(quoted), ...more].join(" ")
+
+/** What no pass can pay by itself waits for a person: for what was reported to be mended, or for an explicit verb. */
+const payOf = (left: Leftovers, policy: RetentionPolicy, passes: number) => {
+  if (passes > 0) return command(policy, "--all-the-way")
+  if (left.failed > 0) return command(policy)
+  return left.stuck > 0 ? "leasehold verify --repair" : "leasehold verify --remove-unreadable"
+}
 
 /**
  * The debt that leftovers make, or `null` when there are none.
@@ -134,20 +121,23 @@ export const debtOf = (left: Leftovers, policy: RetentionPolicy, budget: Budget,
     ["unknown", left.unknown],
     ["failed", left.failed],
     ["inTrash", left.inTrash],
+    ["stuck", left.stuck],
     ["unmeasured", left.unmeasured],
-    ["unlistedDays", left.unlisted]
+    ["unlistedDays", left.unlisted],
+    ["stopped", left.stopped]
   ]
   const reasons = Object.fromEntries(all.filter(([, count]) => count > 0))
   if (Object.keys(reasons).length === 0) return null
   const removals = Math.ceil(left.overBudget / Math.max(1, Math.min(budget.maxRemoved, budget.maxLooked)))
   const measurements = Math.ceil(left.unmeasured / Math.max(1, budget.maxLooked))
-  const passes = Math.max(removals, measurements, left.unlisted > 0 ? 1 : 0, left.inTrash > 0 ? sweeps : 0)
+  const once = left.unlisted > 0 || left.stopped > 0 ? 1 : 0
+  const passes = Math.max(removals, measurements, once, left.inTrash > 0 ? sweeps : 0)
   return {
-    bundles: left.overBudget + left.unknown + left.failed + left.inTrash,
+    bundles: left.overBudget + left.unknown + left.failed + left.inTrash + left.stuck,
     bytes: left.overBudgetBytes,
     reasons,
     passes,
-    pay: passes > 0 || left.failed > 0 ? command(policy, "--all-the-way") : "leasehold verify --remove-unreadable"
+    pay: payOf(left, policy, passes)
   }
 }
 

@@ -7,8 +7,9 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import type { Lease } from "./Lease.ts"
 import * as Retention from "./Retention.ts"
+import * as RetentionBudget from "./RetentionBudget.ts"
 import type { PolicyError } from "./RetentionPolicy.ts"
-import { defaultBudget, type Report } from "./RetentionReport.ts"
+import type { Report } from "./RetentionReport.ts"
 import type { RunIndex } from "./RunIndex.ts"
 import type { RunStore } from "./RunStore.ts"
 
@@ -36,32 +37,42 @@ const isStuck = (before: Report, after: Report) =>
   after.removed.length === 0 && after.recovered.length === 0 && after.freedBytes === 0 &&
   JSON.stringify(before.debt) === JSON.stringify(after.debt)
 
-/** So many times as long as it was to be may a pass become that is stuck at a bundle that takes long to measure. */
+const mayNeedMore = ({ debt }: Report) =>
+  debt?.reasons["unmeasured"] !== undefined || debt?.reasons["budget"] !== undefined
+
+/** So many times as large as it was to be may the budget become of passes that get nowhere with it. */
 const maxPatience = 1024
 
 /**
  * Runs passes of the same options until the debt is paid, until only such is left as no pass can pay (bundles that nobody
- * can read, deletions that the system refuses), or until it is stopped. The report is of all of them together. A bundle
- * that cannot be measured within the time of a pass is given more. With `dryRun` it is one pass: the next would say the
+ * can read, deletions that the system refuses), or until it is stopped. The report is of all of them together. Where
+ * a bundle cannot be measured within the time of a pass, or what is to go lies behind more that stays than a pass may
+ * look at, the next ones may do more. With `dryRun` it is one pass: the next would say the
  * same.
  *
  * @category running
  * @since 0.1.0
  */
 export const untilPaid = Effect.fn("Retention.untilPaid")(
-  function*(options: Retention.Options): Effect.fn.Return<Report, PolicyError, RunStore | Lease | RunIndex> {
-    const maxTime = Duration.toMillis(options.budget?.maxTime ?? defaultBudget.maxTime)
+  function*(options: Retention.Options): Effect.fn.Return<
+    Report,
+    PolicyError | RetentionBudget.BudgetError,
+    RunStore | Lease | RunIndex
+  > {
+    const budget = yield* Effect.fromResult(RetentionBudget.decode(options.budget))
+    const maxTime = Duration.toMillis(budget.maxTime)
     let last = yield* Retention.run(options)
     let all = last
     let patience = 1
     while (mayGoOn(last)) {
-      const next = yield* Retention.run({ ...options, budget: { ...options.budget, maxTime: maxTime * patience } })
+      const larger = { ...budget, maxTime: maxTime * patience, maxLooked: budget.maxLooked * patience }
+      const next = yield* Retention.run({ ...options, budget: larger })
       // What is left is left to whoever is at work now.
       if (next.otherPass) break
       all = join(all, next)
       if (isStuck(last, next)) {
         patience *= 4
-        if (next.debt?.reasons["unmeasured"] === undefined || patience > maxPatience) break
+        if (!mayNeedMore(next) || patience > maxPatience) break
       }
       last = next
     }

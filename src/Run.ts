@@ -25,6 +25,7 @@ import { variable } from "./internal/Environment.ts"
 import * as RunSession from "./internal/RunSession.ts"
 import { Lease, type LeaseError } from "./Lease.ts"
 import * as Redaction from "./Redaction.ts"
+import type { BudgetError } from "./RetentionBudget.ts"
 import type { PolicyError } from "./RetentionPolicy.ts"
 import { isRunId } from "./RunId.ts"
 import type { RunCommand, Tags } from "./RunRecord.ts"
@@ -217,7 +218,7 @@ const drive = <E2, R2>(session: Effect.Effect<RunSession.Session, E2, R2 | Scope
 export const scoped = (options: Options) =>
 <A, E, R>(
   program: Effect.Effect<A, E, R>
-): Effect.Effect<A, E | StoreError | LeaseError | PolicyError, Needed<R>> =>
+): Effect.Effect<A, E | StoreError | LeaseError | PolicyError | BudgetError, Needed<R>> =>
   drive(start(options))(inSpan(options.name, program))
 
 /**
@@ -231,7 +232,7 @@ export const scoped = (options: Options) =>
 export const resume = (name: string, options: Shared = {}) =>
 <A, E, R>(
   program: Effect.Effect<A, E, R>
-): Effect.Effect<A, E | StoreError | LeaseError | PolicyError, Needed<R>> =>
+): Effect.Effect<A, E | StoreError | LeaseError | PolicyError | BudgetError, Needed<R>> =>
   drive(goOn(name, options))(inSpan(name, program))
 
 /**
@@ -261,7 +262,7 @@ const inSpan = <A, E, R>(name: string, program: Effect.Effect<A, E, R>) =>
  */
 export const layerInStore = (
   options: Options
-): Layer.Layer<Run, StoreError | LeaseError | PolicyError, RunStore.RunStore | Lease> =>
+): Layer.Layer<Run, StoreError | LeaseError | PolicyError | BudgetError, RunStore.RunStore | Lease> =>
   Layer.fresh(Layer.effectContext(Effect.map(start(options), servicesOf)))
 
 /**
@@ -280,7 +281,7 @@ export const layerInStore = (
  */
 export const layer = (
   options: Options & { readonly store?: RunStore.Options | undefined }
-): Layer.Layer<Run | RunStore.RunStore | Lease, StoreError | LeaseError | PolicyError> =>
+): Layer.Layer<Run | RunStore.RunStore | Lease, StoreError | LeaseError | PolicyError | BudgetError> =>
   Layer.fresh(layerInStore(options).pipe(Layer.provideMerge(RunStore.layer(options.store))))
 
 export { type Paths, Run } from "./CurrentRun.ts"

@@ -114,6 +114,16 @@ export const generate: Effect.Effect<RunId> = Effect.gen(function*() {
  */
 export const startedAt = (id: RunId): DateTime.Utc => DateTime.makeUnsafe(instantOf(id))
 
+const dayGrammar = /^\d{4}-\d{2}-\d{2}$/u
+
+/**
+ * Whether a text is written as the names of day directories are.
+ *
+ * @category guards
+ * @since 0.1.0
+ */
+export const isDay = (text: string): boolean => dayGrammar.test(text)
+
 /**
  * The name of the day directory, `2026-11-30`, that the bundle of this id lies in.
  *

@@ -13,8 +13,8 @@ import * as Fiber from "effect/Fiber"
 import type * as Scope from "effect/Scope"
 import * as Signals from "./internal/Signals.ts"
 import type { Lease } from "./Lease.ts"
+import * as RetentionBudget from "./RetentionBudget.ts"
 import * as RetentionPolicy from "./RetentionPolicy.ts"
-import type { Budget } from "./RetentionReport.ts"
 import * as RetentionSources from "./RetentionSources.ts"
 import type { RunId } from "./RunId.ts"
 import type { RunStore } from "./RunStore.ts"
@@ -28,7 +28,7 @@ import type { RunStore } from "./RunStore.ts"
  */
 export type Options = "off" | {
   readonly policy?: RetentionPolicy.RetentionPolicy | RetentionPolicy.PolicyInput | undefined
-  readonly budget?: Partial<Budget> | undefined
+  readonly budget?: RetentionBudget.BudgetInput | undefined
   readonly when?: "background" | "before" | "after" | undefined
 }
 
@@ -57,7 +57,7 @@ const resolve = (options: Exclude<Options, "off">) =>
   })
 
 /**
- * Checks the policy before anything is touched. To be called before the lease is taken: what is registered here runs
+ * Checks the policy and the budget before anything is touched. To be called before the lease is taken: what is registered here runs
  * after it has gone.
  *
  * @internal
@@ -65,12 +65,13 @@ const resolve = (options: Exclude<Options, "off">) =>
 export const prepare = Effect.fnUntraced(
   function*(options: Options = {}): Effect.fn.Return<
     InRun,
-    RetentionPolicy.PolicyError,
+    RetentionPolicy.PolicyError | RetentionBudget.BudgetError,
     RunStore | Lease | Scope.Scope
   > {
     if (options === "off") return { begin: () => Effect.void }
     const policy = yield* resolve(options)
-    const settled = { ...options, policy }
+    const budget = yield* Effect.fromResult(RetentionBudget.decode(options.budget))
+    const settled = { ...options, policy, budget }
     const stop = yield* Deferred.make<void>()
     const work = (own: RunId) => pass(settled, own, Deferred.await(stop))
     let afterwards: Effect.Effect<void, never, RunStore | Lease> = Effect.void

@@ -96,8 +96,6 @@ const fail = (reason: StoreReason) => Effect.fail(new StoreError({ reason }))
 
 const orSystem = Effect.mapError((errno: Errno) => new StoreError({ reason: StoreReason.System({ errno }) }))
 
-const dayGrammar = /^\d{4}-\d{2}-\d{2}$/
-
 const notABundle = (kind: string | undefined) =>
   new RecordError({ reason: { _tag: "NotABundle", kind: kind ?? "thing of an unknown kind" } })
 
@@ -134,7 +132,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
 
   /** Days and ids sort alike by their names, so those that begin alike lie together. */
   const listFrom = (prefix: string): Stream.Stream<Entry, StoreError> =>
-    Stream.fromIterableEffect(orSystem(names(runs, (name) => dayGrammar.test(name)))).pipe(
+    Stream.fromIterableEffect(orSystem(names(runs, RunId.isDay))).pipe(
       Stream.filter((day) => day.kind === "directory" && sharesBeginning(day.name.replaceAll("-", ""), prefix)),
       Stream.flatMap((day) =>
         // A day that cannot be read must not hide the others.

@@ -78,11 +78,20 @@ export interface SweepReport {
   readonly failures: number
   /** Entries of the trash that are still there. */
   readonly left: number
+  /** So many of them are there because something in them would not go, in this sweep or an earlier one. */
+  readonly stuck: number
   /** Whether everything was tried: what is left can only go once its reason is mended. */
   readonly finished: boolean
 }
 
 const stuckSuffix = ".stuck"
+
+/**
+ * Whether the name of an entry of the trash says that a sweep could not remove it in whole.
+ *
+ * @internal
+ */
+export const isStuck = (name: string): boolean => name.endsWith(stuckSuffix)
 
 /** So many things may fail in an entry before it has to wait for the others. */
 const allowance = 64
@@ -100,14 +109,21 @@ interface Item {
   readonly label: string
   name: Buffer
   isStuck: boolean
+  isGone: boolean
   failures: number
   readonly listed: Array<{ readonly below: string; readonly reason: string }>
 }
 
 const makeItem = (name: Buffer): Item => {
   const label = name.toString()
-  const isStuck = label.endsWith(stuckSuffix)
-  return { label: isStuck ? label.slice(0, -stuckSuffix.length) : label, name, isStuck, failures: 0, listed: [] }
+  return {
+    label: isStuck(label) ? label.slice(0, -stuckSuffix.length) : label,
+    name,
+    isStuck: isStuck(label),
+    isGone: false,
+    failures: 0,
+    listed: []
+  }
 }
 
 /** What is in the trash, in the order it is to be gone through. */
@@ -161,13 +177,13 @@ const run = Effect.fnUntraced(function*(trash: string, walk: Tree.Walk, options:
   let unlinked = 0
   let freedBytes = 0
   let tries = 0
-  let gone = 0
   let steps = 0
   let breaths = 0
   let isLate = false
 
   const report = (finished: boolean): SweepReport => {
     const items = new Set(queue)
+    const remaining = [...items].filter((item) => !item.isGone)
     return {
       unlinked,
       freedBytes,
@@ -176,7 +192,8 @@ const run = Effect.fnUntraced(function*(trash: string, walk: Tree.Walk, options:
         listed.map(({ below, reason }) => ({ path: `${trash}/${name}${below}`, reason }))
       ).slice(0, maxListed),
       failures: [...items].reduce((sum, item) => sum + item.failures, 0),
-      left: items.size - gone,
+      left: remaining.length,
+      stuck: remaining.filter((item) => item.isStuck).length,
       finished
     }
   }
@@ -210,7 +227,7 @@ const run = Effect.fnUntraced(function*(trash: string, walk: Tree.Walk, options:
       const outcome = yield* visit(walk, item, work)
       if (outcome === "stopped") return false
       if (outcome === "removed") emptied.push(item.label)
-      if (outcome === "removed" || outcome === "vanished") gone++
+      if (outcome === "removed" || outcome === "vanished") item.isGone = true
       else yield* setAside(walk, item)
       if (outcome === "set aside") queue.push(item)
     }
@@ -226,6 +243,7 @@ const nothing: SweepReport = {
   failed: [],
   failures: 0,
   left: 0,
+  stuck: 0,
   finished: true
 }
 

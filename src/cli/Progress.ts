@@ -15,7 +15,8 @@ const clear = "\r\u001b[K"
 export const make = Effect.gen(function*() {
   const isShown = process.stderr.isTTY === true
   let removed = 0
-  let freed = 0
+  let before = 0
+  let swept = 0
   let left = 0
   let shownAt = 0
   const write = (text: string) => Effect.sync(() => void process.stderr.write(text))
@@ -24,7 +25,7 @@ export const make = Effect.gen(function*() {
     if (!isShown || now - shownAt < intervalMillis) return
     shownAt = now
     const waiting = left === 0 ? "" : `, ${left} in the trash`
-    yield* write(`${clear}removed ${countOf(removed, "run")}, ${formatBytes(freed)} given back${waiting}`)
+    yield* write(`${clear}removed ${countOf(removed, "run")}, ${formatBytes(before + swept)} given back${waiting}`)
   })
   yield* Effect.addFinalizer(() => isShown ? write(clear) : Effect.void)
   return {
@@ -33,7 +34,9 @@ export const make = Effect.gen(function*() {
       Effect.suspend(() => {
         if (event._tag === "Removed") removed++
         if (event._tag === "Swept") {
-          freed = event.freedBytes
+          // A pass may sweep more than once, and each sweep counts from nothing.
+          if (event.freedBytes < swept) before += swept
+          swept = event.freedBytes
           left = event.left
         }
         return show

@@ -9,8 +9,9 @@ import * as Schema from "effect/Schema"
 import { describe } from "../Holder.ts"
 import * as Signals from "../internal/Signals.ts"
 import * as Retention from "../Retention.ts"
+import { defaultBudget } from "../RetentionBudget.ts"
 import { reasonText } from "../RetentionReason.ts"
-import { defaultBudget, type PassEvent, type Report } from "../RetentionReport.ts"
+import type { PassEvent, Report } from "../RetentionReport.ts"
 import { untilPaid } from "../RetentionRounds.ts"
 import * as SqliteIndex from "../SqliteIndex.ts"
 import { DurationFromText, formatBytes, formatDuration } from "../Units.ts"
@@ -78,7 +79,9 @@ const summary = (report: Report): string => {
   const { debt, dryRun, failed, kept, recovered, removed } = report
   const rows: Array<readonly [string, string]> = [
     ["policy", report.policy],
-    [dryRun ? "would remove" : "removed", `${removed.length}, ${formatBytes(report.freedBytes)} given back`],
+    dryRun
+      ? ["would remove", String(removed.length)]
+      : ["removed", `${removed.length}, ${formatBytes(report.freedBytes)} given back`],
     ["kept", counts(kept)],
     ["recovered", recovered.length === 0 ? "" : String(recovered.length)],
     ["failed", failed.length === 0 ? "" : String(failed.length)],

@@ -3,9 +3,9 @@
  * reads no more rows than it answers with, however many there are.
  */
 import * as Effect from "effect/Effect"
-import type { RunId } from "../RunId.ts"
+import { isDay, type RunId } from "../RunId.ts"
 import { type IndexBroken, type Position, position, type Row, type Session, type Totals } from "../RunIndex.ts"
-import { columns, dayFromCells, fromCells, idsOfDay, isDay, listed, toValues, whole } from "./IndexRows.ts"
+import { columns, dayFromCells, fromCells, idsOfDay, listed, toValues, whole } from "./IndexRows.ts"
 import type { Connection, Statements, Value } from "./Sqlite.ts"
 
 /**

@@ -2,7 +2,7 @@
  * How a row of the index lies in its table. What is read back is checked: a row that we cannot have written is none.
  */
 import * as Result from "effect/Result"
-import { isRunId, type RunId, startedAt } from "../RunId.ts"
+import { isDay, isRunId, type RunId, startedAt } from "../RunId.ts"
 import type { Day, Row } from "../RunIndex.ts"
 import { Status, type Tags } from "../RunRecord.ts"
 import type { Cells, Value } from "./Sqlite.ts"
@@ -105,11 +105,7 @@ export const fromCells = (cells: Cells): Row | undefined => {
   }
 }
 
-const dayGrammar = /^\d{4}-\d{2}-\d{2}$/
 const nanosGrammar = /^-?\d{1,20}$/
-
-/** @internal */
-export const isDay = (text: string): boolean => dayGrammar.test(text)
 
 /**
  * The ids of a day lie between these two.

@@ -2,6 +2,7 @@
  * Keeping everybody from changing a record while something is done that rests on what it says. A claim alone does not:
  * people pin a run without a lease.
  */
+import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Random from "effect/Random"
 import * as Result from "effect/Result"
@@ -52,3 +53,26 @@ export const take = Effect.fnUntraced(function*(bundle: string): Effect.fn.Retur
   }
   return yield* new Errno({ code: "EBUSY", call: "lock", path, cause: new Error("another process keeps writing it") })
 })
+
+/** Whoever changes a record is done in milliseconds; somebody who is stopped meanwhile must not hold up a pass. */
+const patience = Duration.millis(500)
+
+/**
+ * The same for one who has other things to do. Who may not write the record goes without the lock, as those do who
+ * change it.
+ *
+ * @internal
+ */
+export const takeSoon = (bundle: string): Effect.Effect<void, Errno, Scope.Scope> => {
+  const busy = new Errno({
+    code: "EBUSY",
+    call: "lock",
+    path: `${bundle}/run.json`,
+    cause: new Error("another process is writing it")
+  })
+  return take(bundle).pipe(
+    Effect.interruptible,
+    Effect.timeoutOrElse({ duration: patience, orElse: () => Effect.fail(busy) }),
+    Effect.catchIf(({ code }) => code === "EACCES" || code === "ENOENT", () => Effect.void)
+  )
+}

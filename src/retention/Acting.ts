@@ -1,35 +1,46 @@
 /** Doing what was planned, one bundle at a time: claim, read again, ask again, and only then rename into the trash. */
-import * as Clock from "effect/Clock"
-import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
+import type { Holder } from "../Holder.ts"
 import * as Crash from "../internal/Crash.ts"
-import { Errno } from "../internal/Errno.ts"
+import type { Errno } from "../internal/Errno.ts"
 import { Files } from "../internal/Files.ts"
 import * as RecordFile from "../internal/RecordFile.ts"
 import * as RecordLock from "../internal/RecordLock.ts"
 import * as Trash from "../internal/Trash.ts"
-import type { Claim, LeaseError } from "../Lease.ts"
+import type { LeaseError } from "../Lease.ts"
 import { describeDoubt } from "../Liveness.ts"
 import { type Decision, recheck } from "../RetentionDecision.ts"
 import { KeepReason } from "../RetentionReason.ts"
 import type { Row } from "../RunIndex.ts"
+import type { RunRecord } from "../RunRecord.ts"
 import { unknownRow } from "./Looking.ts"
-import { factsOf, type Pass, rowOf, tellFailure, tellKept, tellRemoved } from "./Pass.ts"
+import { factsOf, isOver, type Pass, rowOf, tellFailure, tellKept, tellRemoved } from "./Pass.ts"
 import type { Planned } from "./Planning.ts"
 
 type Removal = Extract<Decision, { readonly action: "remove" }>
 
 const isFull = ({ code }: Errno) => code === "ENOSPC" || code === "EDQUOT"
 
-const keepUnknown = Effect.fnUntraced(function*(pass: Pass, { clockAhead, id }: Removal, row: Row, detail: string) {
-  const files = yield* Files
-  const there = yield* Effect.result(files.lstat(pass.store.dir(id)))
-  // What somebody else is taking away looks broken on the way.
-  if (Result.isFailure(there) && there.failure.code === "ENOENT") return yield* pass.session.remove(id)
-  yield* pass.session.put(unknownRow(row, detail, pass.now))
-  yield* tellKept(pass, id, KeepReason.Unknown({ detail }), clockAhead)
-})
+const keepUnknown = Effect.fnUntraced(
+  function*(pass: Pass, { clockAhead, id }: Pick<Removal, "clockAhead" | "id">, row: Row, detail: string) {
+    const files = yield* Files
+    const there = yield* Effect.result(files.lstat(pass.store.dir(id)))
+    // What somebody else is taking away looks broken on the way.
+    if (Result.isFailure(there) && there.failure.code === "ENOENT") return yield* pass.session.remove(id)
+    yield* pass.session.put(unknownRow(row, detail, pass.now))
+    yield* tellKept(pass, id, KeepReason.Unknown({ detail }), clockAhead)
+  }
+)
+
+/** Nor is it asked for again before a look has found it free. */
+const keepLive = Effect.fnUntraced(
+  function*(pass: Pass, { clockAhead, id }: Removal, row: Row, holders: ReadonlyArray<Holder>) {
+    pass.ledger.holders.set(id, holders)
+    yield* pass.session.put({ ...row, state: "running", lookedAt: pass.now })
+    yield* tellKept(pass, id, KeepReason.Live(), clockAhead)
+  }
+)
 
 /** What keeps a bundle that could not be claimed. One that has gone is kept by nothing, which is no failure. */
 const keepUnclaimed = Effect.fnUntraced(
@@ -37,8 +48,7 @@ const keepUnclaimed = Effect.fnUntraced(
     switch (reason._tag) {
       case "Held":
       case "Claimed":
-        pass.ledger.holders.set(row.id, reason.holders)
-        return yield* tellKept(pass, row.id, KeepReason.Live(), decision.clockAhead)
+        return yield* keepLive(pass, decision, row, reason.holders)
       case "RunGone":
         return yield* pass.session.remove(row.id)
       default:
@@ -55,6 +65,7 @@ const keepUnclaimed = Effect.fnUntraced(
 const keepFailed = Effect.fnUntraced(function*(pass: Pass, row: Row, why: string) {
   yield* pass.session.put({ ...row, failures: row.failures + 1, lookedAt: pass.now })
   pass.ledger.left.failed++
+  pass.ledger.failedNow.add(row.id)
   yield* tellFailure(pass, row.id, why)
 })
 
@@ -64,31 +75,11 @@ const leaveOver = ({ ledger: { left } }: Pass, row: Row, bundles: 1 | -1) => {
   left.overBudgetBytes += bundles * (row.bytes ?? 0)
 }
 
-/** Who changes a record is done in milliseconds; somebody who is stopped meanwhile must not hold up a pass. */
-const patience = Duration.millis(500)
-
-const beingWritten = (dir: string) =>
-  new Errno({ code: "EBUSY", call: "lock", path: `${dir}/run.json`, cause: new Error("another process is writing it") })
-
-/**
- * The record as it is from now on: whoever has pinned the bundle is seen, and whoever is about to will find it gone. Who
- * may not write it goes without the lock, as those do who change it.
- */
-const readLocked = Effect.fnUntraced(function*({ record, target }: Claim, dryRun: boolean) {
-  if (dryRun) return record
-  yield* RecordLock.take(target.dir).pipe(
-    Effect.interruptible,
-    Effect.timeoutOrElse({ duration: patience, orElse: () => Effect.fail(beingWritten(target.dir)) }),
-    Effect.catchIf((errno) => errno.code === "EACCES" || errno.code === "ENOENT", () => Effect.void)
-  )
-  return yield* Effect.fromResult(yield* RecordFile.read(target.dir))
-})
-
-/** Everything is asked again of what is read under the claim; the decision only said where to look. */
-const removeClaimed = Effect.fnUntraced(
-  function*(pass: Pass, claim: Claim, { clockAhead, id, reason }: Removal, row: Row) {
-    const { dir } = claim.target
-    const found = yield* readLocked(claim, pass.dryRun)
+/** Everything is asked again of the record as it is now; the decision only said where to look. */
+const removeDead = Effect.fnUntraced(
+  function*(pass: Pass, found: RunRecord, { clockAhead, id, reason }: Removal, row: Row) {
+    if (found.id !== id) return yield* keepUnknown(pass, { clockAhead, id }, row, `its record is that of ${found.id}`)
+    const dir = pass.store.dir(id)
     // What has crashed need not have its end written down to be removed: on a full disk it could not.
     const isCrashed = found.status === "running"
     const record = isCrashed ? yield* Crash.crashed(found, dir, pass.now) : found
@@ -116,16 +107,41 @@ const keepUnmoved = Effect.fnUntraced(function*(pass: Pass, row: Row, errno: Err
   leaveOver(pass, row, 1)
 })
 
+/** Under the lock of the record whoever has pinned the bundle is seen, and whoever is about to will find it gone. */
+const claimAndRemove = Effect.fnUntraced(function*(pass: Pass, decision: Removal, row: Row) {
+  const { target } = yield* pass.lease.claim({ id: row.id, dir: pass.store.dir(row.id) })
+  yield* RecordLock.takeSoon(target.dir)
+  yield* removeDead(pass, yield* Effect.fromResult(yield* RecordFile.read(target.dir)), decision, row)
+})
+
+/** A claim makes a lease where there is none, and so a dry run only asks. */
+const foresee = Effect.fnUntraced(function*(pass: Pass, decision: Removal, row: Row) {
+  const entry = yield* Effect.result(pass.store.get(row.id))
+  if (Result.isFailure(entry)) return yield* pass.session.remove(row.id)
+  const record = yield* Effect.fromResult(entry.success.record)
+  const liveness = yield* pass.store.liveness(entry.success)
+  switch (liveness._tag) {
+    case "Live":
+      return yield* keepLive(pass, decision, row, liveness.holders)
+    case "Unknown":
+      return yield* keepUnknown(pass, decision, row, describeDoubt(liveness.doubt))
+    case "Dead":
+      return yield* removeDead(pass, record, decision, row)
+  }
+})
+
 const remove = Effect.fnUntraced(function*(pass: Pass, decision: Removal, row: Row) {
-  pass.ledger.looked++
-  const target = { id: row.id, dir: pass.store.dir(row.id) }
-  yield* Effect.flatMap(pass.lease.claim(target), (claim) => removeClaimed(pass, claim, decision, row)).pipe(
+  const { ledger } = pass
+  ledger.looked++
+  const before = ledger.removed.length
+  yield* (pass.dryRun ? foresee : claimAndRemove)(pass, decision, row).pipe(
     Effect.catchTags({
       LeaseError: (error) => keepUnclaimed(pass, decision, row, error),
       RecordError: (error) => keepUnknown(pass, decision, row, error.message),
       Errno: (errno) => keepUnmoved(pass, row, errno)
     })
   )
+  if (ledger.removed.length === before) ledger.refused.add(row.id)
 })
 
 const unwanted: ReadonlySet<string> = new Set(["WithinLimits", "EmptyPolicy"])
@@ -151,9 +167,8 @@ export const act = Effect.fnUntraced(function*(pass: Pass, { decisions, rows }: 
       else yield* tellKept(pass, decision.id, decision.reason, decision.clockAhead)
       continue
     }
-    const isOver = ledger.tried >= budget.maxRemoved || ledger.trashFull !== undefined
-    if (isOver || (yield* Clock.currentTimeMillis) >= pass.until) continue
-    ledger.tried++
+    const isSpent = ledger.removed.length >= budget.maxRemoved || ledger.refused.size >= budget.maxLooked
+    if (isSpent || ledger.trashFull !== undefined || (yield* isOver(pass))) continue
     leaveOver(pass, row, -1)
     yield* Effect.uninterruptible(Effect.scoped(remove(pass, decision, row)))
   }

@@ -3,16 +3,14 @@ import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import { Files } from "../internal/Files.ts"
-import { day as dayOf, isRunId, type RunId } from "../RunId.ts"
-import type { Session } from "../RunIndex.ts"
+import { day as dayOf, isDay, isRunId, type RunId } from "../RunId.ts"
+import { type Pass, tellFailure } from "./Pass.ts"
 
 /**
  * A change may leave the mtime as it was when it falls within the clock's grain of the one before: two seconds on the
  * coarsest file systems there are. A day that moved more recently is listed again next time.
  */
 const grainMillis = 2000
-
-const dayGrammar = /^\d{4}-\d{2}-\d{2}$/
 
 /** Names that one pass takes into the index; a store whose index was lost is taken in a part at a time. */
 const maxListed = 50_000
@@ -26,16 +24,43 @@ export const isSettled = (mtimeNanos: bigint, readAt: number): boolean =>
   BigInt(readAt - grainMillis) * 1_000_000n > mtimeNanos
 
 /**
+ * What lies in a directory of the store; nothing, where there is none. What lies behind a link belongs to somebody else,
+ * whatever it is, and what cannot be read is not known: of both the report tells.
+ *
+ * @internal
+ */
+export const listPlace = Effect.fnUntraced(function*(pass: Pass, place: "runs" | "staging") {
+  const files = yield* Files
+  const path = `${pass.store.root}/${place}`
+  const astray = (kind: string) =>
+    `${path} is a ${kind}, not a directory of the store; look what it is for, and remove it`
+  const entries = Effect.flatMap(
+    files.lstat(path),
+    ({ kind }) => kind === "directory" ? files.readdir(path) : Effect.fail({ code: "ENOTDIR", message: astray(kind) })
+  )
+  return yield* Effect.catch(
+    entries,
+    ({ code, message }) => code === "ENOENT" ? Effect.succeed([]) : Effect.as(tellFailure(pass, place, message), [])
+  )
+})
+
+/**
+ * A day that a pass emptied and could not remove before it was killed. Whoever is about to publish in it makes it anew.
+ */
+const removeEmpty = (pass: Pass, path: string) =>
+  Effect.flatMap(Files, (files) => pass.dryRun ? Effect.void : Effect.ignore(files.rmdir(path)))
+
+/**
  * Brings the index up to what lies in `runs/`, and tells how many days it had to leave for another pass. A day that
  * cannot be read is left as it is known.
  *
  * @internal
  */
-export const discover = Effect.fnUntraced(function*(root: string, session: Session, until: number) {
+export const discover = Effect.fnUntraced(function*(pass: Pass) {
+  const { session, store, until } = pass
   const files = yield* Files
-  const runs = `${root}/runs`
-  const found = yield* Effect.orElseSucceed(files.readdir(runs), () => [])
-  const days = found.map((entry) => entry.name).filter((name) => dayGrammar.test(name)).sort()
+  const runs = `${store.root}/runs`
+  const days = (yield* listPlace(pass, "runs")).map((entry) => entry.name).filter(isDay).sort()
   const known = new Map((yield* session.days).map((day) => [day.day, day]))
   for (const day of known.keys()) if (!days.includes(day)) yield* session.dropDay(day)
   let listed = 0
@@ -60,6 +85,7 @@ export const discover = Effect.fnUntraced(function*(root: string, session: Sessi
     }
     const entries = yield* Effect.result(files.readdir(path))
     if (Result.isFailure(entries)) continue
+    if (entries.success.length === 0) yield* removeEmpty(pass, path)
     const ids = new Set<RunId>()
     for (const { name } of entries.success) if (isRunId(name) && dayOf(name) === day) ids.add(name)
     listed += ids.size

@@ -3,14 +3,15 @@ import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import type { Holder } from "../Holder.ts"
 import * as Crash from "../internal/Crash.ts"
+import * as RecordLock from "../internal/RecordLock.ts"
 import type { LeaseError, Target } from "../Lease.ts"
 import { describeDoubt } from "../Liveness.ts"
 import * as Recovery from "../Recovery.ts"
 import type { Row } from "../RunIndex.ts"
 import { isTerminal, type RunRecord } from "../RunRecord.ts"
 import type { Entry } from "../RunStore.ts"
-import type { StoreError } from "../StoreError.ts"
-import { type Frame, type Pass, rowOf, tellFailure, tellRecovery } from "./Pass.ts"
+import { StoreError, StoreReason } from "../StoreError.ts"
+import { type Frame, isOver, type Pass, rowOf, tellFailure, tellRecovery } from "./Pass.ts"
 
 /** @internal */
 export const unknownRow = (row: Row, problem: string, now: number): Row => ({
@@ -43,9 +44,18 @@ const unrecovered = Effect.fnUntraced(
   }
 )
 
+/** Whoever is to change the record waits for others who do, and longer than a pass may. */
+const untilUnlocked = ({ dir }: Target) =>
+  Effect.mapError(
+    Effect.scoped(RecordLock.takeSoon(dir)),
+    (errno) => new StoreError({ reason: StoreReason.System({ errno }) })
+  )
+
 /** A claim is the proof that its owner is dead; whoever slipped in since the look keeps it. */
 const writeEnd = (frame: Frame, target: Target) =>
-  Effect.flatMap(frame.lease.claim(target), (claim) => Recovery.recover(claim, frame.now)).pipe(
+  frame.lease.claim(target).pipe(
+    Effect.tap(untilUnlocked(target)),
+    Effect.flatMap((claim) => Recovery.recover(claim, frame.now)),
     Effect.scoped,
     Effect.uninterruptible,
     Effect.result
@@ -65,7 +75,9 @@ const recover = Effect.fnUntraced(function*(pass: Pass, entry: Entry, record: Ru
 const read = Effect.fnUntraced(function*(pass: Pass, entry: Entry, row: Row) {
   if (Result.isFailure(entry.record)) return unknownRow(row, entry.record.failure.message, pass.now)
   const record = entry.record.success
-  if (isTerminal(record)) return rowOf(record, row, "finished", pass.now)
+  if (record.id !== entry.id) return unknownRow(row, `its record is that of ${record.id}`, pass.now)
+  // One that has ended and was held all the same is asked about again, lest it be claimed in vain each time.
+  if (isTerminal(record) && row.state !== "running") return rowOf(record, row, "finished", pass.now)
   const liveness = yield* pass.store.liveness(entry)
   switch (liveness._tag) {
     case "Live":
@@ -73,6 +85,7 @@ const read = Effect.fnUntraced(function*(pass: Pass, entry: Entry, row: Row) {
     case "Unknown":
       return unknownRow(rowOf(record, row, "unknown", pass.now), describeDoubt(liveness.doubt), pass.now)
     case "Dead":
+      if (isTerminal(record)) return rowOf(record, row, "finished", pass.now)
       return yield* recover(pass, entry, record, row)
   }
 })
@@ -99,6 +112,7 @@ export const look = Effect.fnUntraced(function*(pass: Pass, row: Row) {
 export const settle = Effect.fnUntraced(function*(pass: Pass) {
   const rows = yield* pass.session.unsettled(Math.ceil(pass.budget.maxLooked / 2))
   for (const row of rows) {
+    if (yield* isOver(pass)) break
     if (row.id !== pass.own) yield* look(pass, row)
   }
 })
@@ -122,6 +136,7 @@ export const remindOfUnwritten = Effect.fnUntraced(function*(pass: Pass) {
  */
 export const writeUnwritten = Effect.fnUntraced(function*(frame: Frame) {
   for (const id of frame.ledger.unwritten.keys()) {
+    if (yield* isOver(frame)) break
     const written = yield* writeEnd(frame, { id, dir: frame.store.dir(id) })
     if (Result.isSuccess(written)) yield* tellRecovery(frame, id)
     // Whoever has it by now has brought it to its end.

@@ -1,12 +1,14 @@
 /** What the steps of one pass share: what they work with, and what has been done and found so far. */
-import type * as Effect from "effect/Effect"
+import * as Clock from "effect/Clock"
+import * as Effect from "effect/Effect"
 import type { Holder } from "../Holder.ts"
 import type { Lease } from "../Lease.ts"
+import type { Budget } from "../RetentionBudget.ts"
 import type { BundleFacts } from "../RetentionFacts.ts"
 import type { RetentionPolicy } from "../RetentionPolicy.ts"
 import type { KeepReason } from "../RetentionReason.ts"
 import { reasonText } from "../RetentionReason.ts"
-import { type Budget, type Leftovers, PassEvent } from "../RetentionReport.ts"
+import { type Leftovers, PassEvent } from "../RetentionReport.ts"
 import type { RunId } from "../RunId.ts"
 import type { Row, Session } from "../RunIndex.ts"
 import { type RunRecord, toMillis } from "../RunRecord.ts"
@@ -47,12 +49,15 @@ export interface Pass extends Frame {
  */
 export interface Ledger {
   looked: number
-  /** Bundles whose removal was tried. */
-  tried: number
+  /** Bundles that a claim, or the system, kept from being removed. */
+  readonly refused: Set<RunId>
   /** What the system said when the trash took no further names: on a full disk some have to go from it first. */
   trashFull: string | undefined
   readonly removed: Array<{ readonly id: RunId; readonly reason: string; readonly bytes: number | null }>
   readonly recovered: Array<{ readonly id: RunId }>
+  /** Bundles whose removal the system refused in this pass, and how many were tried that had failed in an earlier one. */
+  readonly failedNow: Set<RunId>
+  retried: number
   /** Crashed runs whose record could not be brought to its end, on a full disk for one, and why. */
   readonly unwritten: Map<RunId, string>
   readonly kept: Map<RunId, KeepReason>
@@ -62,6 +67,8 @@ export interface Ledger {
   keptElsewhere: number
   readonly failed: Array<{ readonly id: string; readonly reason: string }>
   unlinked: number
+  /** Entries of the trash that nothing stands in the way of yet: space that is on its way back. */
+  leaving: number
   /** Entries of the trash that are gone. */
   emptied: number
   freedBytes: number
@@ -76,14 +83,18 @@ export const noLeftovers = (): Ledger["left"] => ({
   unknown: 0,
   failed: 0,
   inTrash: 0,
+  stuck: 0,
   unmeasured: 0,
-  unlisted: 0
+  unlisted: 0,
+  stopped: 0
 })
 
 /** @internal */
 export const makeLedger = (tell: Ledger["tell"]): Ledger => ({
   looked: 0,
-  tried: 0,
+  refused: new Set(),
+  failedNow: new Set(),
+  retried: 0,
   trashFull: undefined,
   removed: [],
   recovered: [],
@@ -93,11 +104,16 @@ export const makeLedger = (tell: Ledger["tell"]): Ledger => ({
   keptElsewhere: 0,
   failed: [],
   unlinked: 0,
+  leaving: 0,
   emptied: 0,
   freedBytes: 0,
   left: noLeftovers(),
   tell
 })
+
+/** @internal */
+export const isOver = ({ until }: Frame): Effect.Effect<boolean> =>
+  Effect.map(Clock.currentTimeMillis, (now) => now >= until)
 
 /** @internal */
 export const tellFailure = ({ ledger }: Frame, id: string, reason: string): Effect.Effect<void> => {
@@ -113,8 +129,11 @@ export const tellRecovery = ({ ledger }: Frame, id: RunId): Effect.Effect<void> 
 
 /** @internal */
 export const tellKept = ({ ledger }: Pass, id: RunId, reason: KeepReason, clockAhead: boolean): Effect.Effect<void> => {
+  const isTold = ledger.kept.get(id)?._tag === reason._tag
   ledger.kept.set(id, reason)
-  return ledger.tell(PassEvent.Kept({ id, reason, clockAhead, holders: ledger.holders.get(id) ?? [] }))
+  return isTold
+    ? Effect.void
+    : ledger.tell(PassEvent.Kept({ id, reason, clockAhead, holders: ledger.holders.get(id) ?? [] }))
 }
 
 /** @internal */
@@ -124,6 +143,7 @@ export const tellRemoved = (
 ): Effect.Effect<void> => {
   const { bytes, id, reason } = removed
   ledger.unwritten.delete(id)
+  ledger.kept.delete(id)
   ledger.removed.push({ id, reason: reasonText(reason), bytes: bytes ?? null })
   return ledger.tell(PassEvent.Removed(removed))
 }
@@ -152,17 +172,17 @@ export const factsOf = (row: Row): BundleFacts => ({
  *
  * @internal
  */
-export const rowOf = (record: RunRecord, before: Row | undefined, state: Row["state"], now: number): Row => ({
-  id: record.id,
+export const rowOf = (record: RunRecord, before: Row, state: Row["state"], now: number): Row => ({
+  id: before.id,
   state,
   name: record.name,
   status: record.status,
   tags: record.tags,
   pin: record.pin?.reason,
   endedAt: toMillis(record.endedAt ?? record.startedAt),
-  firstSeenEnded: state === "finished" ? before?.firstSeenEnded ?? now : undefined,
-  bytes: state === "finished" ? before?.bytes ?? record.bytes?.value : undefined,
+  firstSeenEnded: state === "finished" ? before.firstSeenEnded ?? now : undefined,
+  bytes: state === "finished" ? before.bytes ?? record.bytes?.value : undefined,
   problem: undefined,
-  failures: before?.failures ?? 0,
+  failures: before.failures,
   lookedAt: now
 })

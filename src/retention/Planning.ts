@@ -17,7 +17,7 @@ import { type IndexBroken, type Position, position, type Row } from "../RunIndex
 import type { RunStore } from "../RunStore.ts"
 import { isSettled } from "./Discovery.ts"
 import { look } from "./Looking.ts"
-import { factsOf, type Pass } from "./Pass.ts"
+import { factsOf, isOver, type Pass } from "./Pass.ts"
 
 /** @internal */
 export interface Planned {
@@ -27,13 +27,11 @@ export interface Planned {
 
 const chunk = 64
 
-/** Rows that one pass reads over on its way to something that may go; what is spared or pinned costs no more than that. */
-const maxScanned = 8192
+/** So many rows may be passed over for each that may be read: what is spared or pinned costs no more than that. */
+const scannedPerLook = 16
 
 /** Bundles that failed before are tried again, but only so many in one pass, so that they hold up nobody. */
 const maxRetried = 8
-
-const isOver = (pass: Pass) => Effect.map(Clock.currentTimeMillis, (now) => now >= pass.until)
 
 /** What the keep rules count: the newest, and the newest of each span. There are as many as the policy says. */
 const counted = Effect.fnUntraced(function*(pass: Pass) {
@@ -44,7 +42,8 @@ const counted = Effect.fnUntraced(function*(pass: Pass) {
   }
   for (const [field, period] of periodFields) {
     let before = Number.POSITIVE_INFINITY
-    for (let nth = 0; nth < (policy[field] ?? 0); nth++) {
+    // When the time is over nothing is removed any more, so that what was not counted is not missed.
+    for (let nth = 0; nth < (policy[field] ?? 0) && !(yield* isOver(pass)); nth++) {
       const [row] = yield* session.newestFinished(before, 1)
       if (row === undefined) break
       rows.push(row)
@@ -92,7 +91,7 @@ export const countUnmeasured = Effect.fnUntraced(function*({ now, policy, sessio
 const freeBytes = Effect.fnUntraced(function*(pass: Pass) {
   const files = yield* Files
   // What lies in the trash is on its way back already: to remove more for it would remove too much.
-  if (pass.policy.minFree === undefined || pass.ledger.left.inTrash > 0) return undefined
+  if (pass.policy.minFree === undefined || pass.ledger.leaving > 0) return undefined
   return yield* files.freeBytes(pass.store.root).pipe(
     Effect.map((bytes) => ({ freeBytes: bytes })),
     Effect.orElseSucceed(() => undefined)
@@ -112,21 +111,30 @@ const mayBeUnpinned = Effect.fnUntraced(function*(pass: Pass, row: Row) {
 
 /** The bundles that are decided on, growing from the oldest until the limits hold. */
 const makeWindow = (pass: Pass) => {
+  const { ledger } = pass
   const rows = new Map<RunId, Row>()
-  const skipped = new Set<RunId>()
-  let retried = 0
-  const add = Effect.fnUntraced(function*(row: Row) {
-    if (row.id === pass.own || rows.has(row.id) || skipped.has(row.id)) return
-    if (row.failures > 0 && ++retried > maxRetried) {
-      skipped.add(row.id)
-      return
-    }
+  const failing = new Map<RunId, Row>()
+  const take = Effect.fnUntraced(function*(row: Row) {
     const isFresh = row.lookedAt >= pass.now || (row.state === "finished" && !(yield* mayBeUnpinned(pass, row)))
-    const mayLook = pass.ledger.looked < pass.budget.maxLooked && !(yield* isOver(pass))
+    const mayLook = ledger.looked < pass.budget.maxLooked && !(yield* isOver(pass))
     const fresh = isFresh || !mayLook ? row : yield* look(pass, row)
     if (fresh !== undefined) rows.set(fresh.id, fresh)
   })
-  return { rows, add, skipped }
+  const add = Effect.fnUntraced(function*(row: Row) {
+    if (row.id === pass.own || rows.has(row.id) || ledger.failedNow.has(row.id)) return
+    if (row.failures > 0) failing.set(row.id, row)
+    else yield* take(row)
+  })
+  /** Those that failed before come last, and in turns. How many are left for another pass is told. */
+  const addFailing = Effect.gen(function*() {
+    const longestAgoFirst = [...failing.values()].sort((left, right) => left.lookedAt - right.lookedAt)
+    for (const row of longestAgoFirst.splice(0, maxRetried - ledger.retried)) {
+      ledger.retried++
+      yield* take(row)
+    }
+    return longestAgoFirst.length
+  })
+  return { rows, add, addFailing, hasFailing: () => failing.size > 0 }
 }
 
 type Window = ReturnType<typeof makeWindow>
@@ -178,7 +186,7 @@ const planWindow = Effect.fnUntraced(function*(pass: Pass) {
   let plan = yield* planOf(pass, window, disk)
   let reached: Position | undefined
   let reachedEnd = false
-  for (let scanned = 0; scanned < maxScanned;) {
+  for (let scanned = 0; scanned < pass.budget.maxLooked * scannedPerLook;) {
     const rows = yield* pass.session.oldest(reached, chunk)
     const frontier = rows.at(-1)
     if (frontier === undefined) {
@@ -195,14 +203,17 @@ const planWindow = Effect.fnUntraced(function*(pass: Pass) {
     }
     if (removalsIn(plan) >= pass.budget.maxRemoved || (yield* isOver(pass))) break
   }
-  return { plan, window, reachedEnd }
+  const waiting = yield* window.addFailing
+  if (window.hasFailing()) plan = yield* planOf(pass, window, disk)
+  return { plan, window, reachedEnd, waiting }
 })
 
 /** Groups are compared with one another, so all of them have to be known; only the index is read for it. */
 const planGroups = Effect.fnUntraced(function*(pass: Pass) {
   const window = makeWindow(pass)
   for (const row of yield* pass.session.all) yield* window.add(row)
-  return { plan: yield* planOf(pass, window, yield* freeBytes(pass)), window, reachedEnd: true }
+  const waiting = yield* window.addFailing
+  return { plan: yield* planOf(pass, window, yield* freeBytes(pass)), window, reachedEnd: true, waiting }
 })
 
 /** What the policy asks for beyond what was decided on. An estimate, since some of it may be pinned or spared. */
@@ -232,9 +243,11 @@ export const plan = Effect.fnUntraced(function*(pass: Pass): Effect.fn.Return<Pl
     return { decisions: [], rows: new Map() }
   }
   yield* measureForBytes(pass)
-  const { plan, reachedEnd, window } = yield* (pass.policy.groupBy === undefined ? planWindow(pass) : planGroups(pass))
-  ledger.left.overBudget += window.skipped.size
-  if (!reachedEnd) ledger.left.overBudget += yield* beyondPlan(pass, window)
-  ledger.keptElsewhere = (yield* elsewhereOf(pass, window)).bundles
+  const { plan, reachedEnd, waiting, window } =
+    yield* (pass.policy.groupBy === undefined ? planWindow(pass) : planGroups(pass))
+  const beyond = reachedEnd ? 0 : yield* beyondPlan(pass, window)
+  ledger.left.overBudget = waiting + beyond
+  ledger.left.overBudgetBytes = 0
+  ledger.keptElsewhere = Math.max(0, (yield* elsewhereOf(pass, window)).bundles - beyond)
   return { decisions: plan.decisions, rows: window.rows }
 })

@@ -6,7 +6,8 @@ import * as Trash from "../internal/Trash.ts"
 import { PassEvent } from "../RetentionReport.ts"
 import { isRunId } from "../RunId.ts"
 import * as TrashSweep from "../TrashSweep.ts"
-import { type Frame, type Pass, tellFailure } from "./Pass.ts"
+import { listPlace } from "./Discovery.ts"
+import { type Frame, isOver, type Pass, tellFailure } from "./Pass.ts"
 
 /**
  * A bundle that was being built when its process died is known by its free lease. One without a lease was abandoned in
@@ -16,11 +17,12 @@ import { type Frame, type Pass, tellFailure } from "./Pass.ts"
  */
 export const clearStaging = Effect.fnUntraced(function*(pass: Pass) {
   const files = yield* Files
-  const staging = `${pass.store.root}/staging`
-  const entries = yield* Effect.orElseSucceed(files.readdir(staging), () => [])
+  if (pass.dryRun) return
+  const entries = yield* listPlace(pass, "staging")
   for (const { kind, name } of entries.slice(0, pass.budget.maxLooked)) {
-    if (!isRunId(name) || kind !== "directory" || pass.dryRun) continue
-    const dir = `${staging}/${name}`
+    if (yield* isOver(pass)) break
+    if (!isRunId(name) || kind !== "directory") continue
+    const dir = `${pass.store.root}/staging/${name}`
     const isEmpty = yield* Effect.isSuccess(files.rmdir(dir))
     if (isEmpty) continue
     const cleared = Effect.scoped(Effect.gen(function*() {
@@ -35,8 +37,23 @@ export const clearStaging = Effect.fnUntraced(function*(pass: Pass) {
   }
 })
 
-/** What a sweep says of an entry of the trash, by the run it was. */
-const runOf = (path: string) => path.split("/trash/").at(-1) ?? path
+/** So many characters has a run id, with which the name of whatever was put into the trash begins. */
+const idLength = 28
+
+/** What a sweep says of something in the trash, by the run it was. */
+const told = (root: string, { path, reason }: TrashSweep.SweepFailure) => {
+  const name = path.startsWith(`${root}/trash/`) ? path.slice(`${root}/trash/`.length) : path
+  const id = name.slice(0, idLength)
+  return isRunId(id) ? { id, reason: `${name}: ${reason}` } : { id: name, reason }
+}
+
+/** What a sweep would find. */
+const lookAtTrash = Effect.fnUntraced(function*({ ledger, store }: Frame) {
+  const files = yield* Files
+  const entries = yield* Effect.orElseSucceed(files.readdir(`${store.root}/trash`), () => [])
+  ledger.left.stuck = entries.filter(({ name }) => TrashSweep.isStuck(name)).length
+  ledger.left.inTrash = ledger.leaving = entries.length - ledger.left.stuck
+})
 
 /**
  * Deletes in the trash what is left of the budget.
@@ -44,16 +61,19 @@ const runOf = (path: string) => path.split("/trash/").at(-1) ?? path
  * @internal
  */
 export const sweep = Effect.fnUntraced(function*(frame: Frame): Effect.fn.Return<TrashSweep.SweepReport["failed"]> {
-  if (frame.dryRun) return []
+  if (frame.dryRun) return yield* Effect.as(lookAtTrash(frame), [])
   const { ledger } = frame
   let before = { emptied: 0, freedBytes: 0, unlinked: 0 }
-  const take = ({ emptied, freedBytes, left, unlinked }: TrashSweep.SweepReport) =>
+  const take = ({ emptied, finished, freedBytes, left, stuck, unlinked }: TrashSweep.SweepReport) =>
     Effect.suspend(() => {
       ledger.emptied += emptied.length - before.emptied
       ledger.freedBytes += freedBytes - before.freedBytes
       ledger.unlinked += unlinked - before.unlinked
       before = { emptied: emptied.length, freedBytes, unlinked }
-      ledger.left.inTrash = left
+      ledger.leaving = left - stuck
+      // Before it has gone through all, a sweep cannot say what is there for good.
+      ledger.left.stuck = finished ? stuck : 0
+      ledger.left.inTrash = left - ledger.left.stuck
       return ledger.tell(PassEvent.Swept({ unlinked, freedBytes, left }))
     })
   const report = yield* TrashSweep.sweep(frame.store.root, {
@@ -71,7 +91,10 @@ export const sweep = Effect.fnUntraced(function*(frame: Frame): Effect.fn.Return
  * @internal
  */
 export const sweepAndTell = Effect.fnUntraced(function*(frame: Frame) {
-  for (const { path, reason } of yield* sweep(frame)) yield* tellFailure(frame, runOf(path), reason)
+  for (const failure of yield* sweep(frame)) {
+    const { id, reason } = told(frame.store.root, failure)
+    yield* tellFailure(frame, id, reason)
+  }
   const { emptied, trashFull } = frame.ledger
   if (trashFull !== undefined && emptied === 0) yield* tellFailure(frame, "trash", trashFull)
 })

@@ -104,8 +104,6 @@ const compareDay = Effect.fnUntraced(function*(path: string, day: string, known:
   }
 })
 
-const dayGrammar = /^\d{4}-\d{2}-\d{2}$/
-
 const compare = Effect.fnUntraced(function*(root: string, known: Known): Effect.fn.Return<
   ReadonlyArray<Fault>,
   never,
@@ -113,7 +111,7 @@ const compare = Effect.fnUntraced(function*(root: string, known: Known): Effect.
 > {
   const files = yield* Files
   const entries = yield* Effect.orElseSucceed(files.readdir(`${root}/runs`), () => [])
-  const onDisk = entries.filter(({ kind, name }) => kind === "directory" && dayGrammar.test(name))
+  const onDisk = entries.filter(({ kind, name }) => kind === "directory" && RunId.isDay(name))
   const days = new Set([...onDisk.map(({ name }) => name), ...known.days.keys(), ...known.rows.keys()])
   const behind = { gone: 0, missing: 0 }
   const wrong = { gone: 0, missing: 0, different: 0 }

@@ -75,8 +75,6 @@ export const root: Stream.Stream<Finding, never, RunStore> = Stream.fromIterable
 
 // == runs
 
-const dayGrammar = /^\d{4}-\d{2}-\d{2}$/
-
 const concurrency = 8
 
 const checkNamed = Effect.fnUntraced(function*(day: string, { name, path }: Named, options: Options, heard: Heard) {
@@ -94,7 +92,7 @@ const checkNamed = Effect.fnUntraced(function*(day: string, { name, path }: Name
 type Heard = (id: RunId.RunId) => Effect.Effect<void>
 
 const checkDay = (day: Named, options: Options, heard: Heard): Stream.Stream<Finding, never, RunStore | Lease> => {
-  if (!dayGrammar.test(day.name)) return Stream.make(finding(Fault.Strange(), day.path))
+  if (!RunId.isDay(day.name)) return Stream.make(finding(Fault.Strange(), day.path))
   if (day.kind !== "directory") return Stream.make(misplaced(day.path, "directory", day.kind))
   return Stream.unwrap(Effect.map(list(day.path), ({ entries, findings }) =>
     Stream.fromIterable(entries).pipe(
@@ -169,8 +167,6 @@ export const staging = (options: Options): Stream.Stream<Finding, never, RunStor
 
 // == trash
 
-const isStuck = ({ name }: Named) => name.endsWith(".stuck")
-
 const sweepAll = (root: string) => TrashSweep.sweep(root, { maxUnlinked: Number.POSITIVE_INFINITY })
 
 const trashOutcomes = Effect.fnUntraced(function*(root: string) {
@@ -195,7 +191,7 @@ export const trash = (options: Options): Stream.Stream<Finding, never, RunStore>
     const { entries, findings } = yield* list(`${root}/trash`)
     if (entries.length === 0) return findings
     const { ofWaiting, outcomeOf } = options.repair || options.removeUnreadable ? yield* trashOutcomes(root) : untouched
-    const stuck = entries.filter(isStuck)
+    const stuck = entries.filter(({ name }) => TrashSweep.isStuck(name))
     const waiting = entries.length - stuck.length
     return [
       ...findings,
