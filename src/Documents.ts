@@ -104,7 +104,7 @@ export const Prune = Schema.Struct({
 })
 
 /**
- * `rm --json`. In `failed`, `id` is the id, or what was given for one.
+ * `rm --json`. In `failed`, `id` is the id, or what was given for one; `undeleted` is what stays in the trash.
  *
  * @category schemas
  * @since 0.1.0
@@ -113,6 +113,7 @@ export const Rm = Schema.Struct({
   version,
   removed: Schema.Array(Schema.Struct({ id: RunId })),
   failed: Schema.Array(Schema.Struct({ id: Schema.String, error: Schema.String, message: Schema.String })),
+  undeleted: Schema.Array(Schema.Struct({ path: Schema.String, reason: Schema.String })),
   freedBytes: Schema.Natural
 })
 

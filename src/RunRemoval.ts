@@ -19,7 +19,7 @@ import { Files, Flags } from "./internal/Files.ts"
 import * as RecordFile from "./internal/RecordFile.ts"
 import * as RecordLock from "./internal/RecordLock.ts"
 import * as Trash from "./internal/Trash.ts"
-import { type BareClaim, Lease, type LeaseError } from "./Lease.ts"
+import { type BareClaim, Lease, type LeaseError, type Target } from "./Lease.ts"
 import * as RunId from "./RunId.ts"
 import { type RecordError, version as knownVersion } from "./RunRecord.ts"
 import { RunStore } from "./RunStore.ts"
@@ -44,6 +44,8 @@ export type RemovalReason = Data.TaggedEnum<{
   Readable: {}
   /** Its record could not be read at this moment, which does not say that nobody can. */
   NotNow: { readonly code: string }
+  /** It was never published, is not empty and has no lease that could be claimed. */
+  Unleased: { readonly dir: string }
   /** On the way to the bundle, or to the trash, lies something that leads out of the store. */
   Astray: { readonly path: string; readonly kind: string }
   /** The system refused something. */
@@ -67,6 +69,7 @@ const explain = (id: RunId.RunId) =>
       `${error.message}; put a copy of it back, or have every such run removed: leasehold verify --remove-unreadable`,
     Readable: () => `its record can be read; remove it as any other: leasehold rm ${id}`,
     NotNow: ({ code }) => `run.json could not be read at this moment (${code}); try again`,
+    Unleased: ({ dir }) => `${dir} is not empty, and has no lease; look what it is for, and remove it`,
     Astray: ({ kind, path }) =>
       `${path} is a ${kind}, not a directory of the store; look what it is for, and remove it`,
     System: ({ errno }) => errno.message
@@ -248,13 +251,23 @@ export const removeUnreadable = Effect.fn("RunRemoval.removeUnreadable")(
 )
 
 /**
- * Puts something of ours that was never published into the trash, under its claim.
+ * Takes away what was being built when its process died, which is known by its free lease. One without a lease was
+ * abandoned in its first moment: it goes only while it is empty, and whoever was about to lease it begins another. In any
+ * other somebody may be at work who has lost the lease to a third.
  *
  * @internal
  */
-export const discard = Effect.fnUntraced(function*(root: string, { target: { dir, id } }: BareClaim) {
+export const removeStaged = Effect.fnUntraced(function*(root: string, lease: Lease["Service"], target: Target) {
+  const files = yield* Files
+  const { dir, id } = target
   yield* checkWay(root, id, ["staging"])
-  yield* Trash.put(root, dir, id).pipe(
-    Effect.mapError((errno) => new RemovalError({ id, reason: RemovalReason.System({ errno }) }))
+  if (yield* Effect.isSuccess(files.rmdir(dir))) return
+  if (Result.isFailure(yield* Effect.result(files.lstat(`${dir}/lease`)))) {
+    return yield* refuse(id, RemovalReason.Unleased({ dir }))
+  }
+  const put = Effect.mapError(
+    Trash.put(root, dir, id),
+    (errno) => new RemovalError({ id, reason: RemovalReason.System({ errno }) })
   )
+  yield* Effect.uninterruptible(Effect.scoped(Effect.andThen(lease.claimBare(target), put)))
 })

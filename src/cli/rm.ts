@@ -40,22 +40,23 @@ const removeAll = Effect.fnUntraced(function*(names: ReadonlyArray<string>) {
 })
 
 /** What was removed is deleted at once, however long that takes: whoever names a run wants its space back. */
-const sweep = Effect.fnUntraced(function*(root: string) {
-  const { failed, freedBytes } = yield* TrashSweep.sweep(root, { maxUnlinked: Number.POSITIVE_INFINITY })
-  for (const { path, reason } of failed) yield* warn(harmless(`${path} could not be deleted: ${reason}`))
-  return freedBytes
-})
+const sweep = (root: string) => TrashSweep.sweep(root, { maxUnlinked: Number.POSITIVE_INFINITY })
 
 export const rm = Command.make("rm", { runs: runNames({ min: 1 }) }).pipe(
   Command.withDescription("Remove runs that nobody works in and nobody has pinned, and give their space back"),
   Command.withHandler(Effect.fn(function*({ runs }) {
     const { root } = yield* RunStore
     const { failures, removed } = yield* removeAll(runs)
-    const freedBytes = removed.length === 0 ? 0 : yield* sweep(root)
+    const swept = removed.length === 0 ? undefined : yield* sweep(root)
+    const freedBytes = swept?.freedBytes ?? 0
+    const undeleted = swept?.failed ?? []
     if (yield* Json) {
       const failed = failures.map(({ error, name }) => ({ id: name, error: errorName(error), message: error.message }))
-      yield* printJson({ version: 1, removed, failed, freedBytes } satisfies typeof Documents.Rm.Type)
-    } else if (removed.length > 0) yield* Console.error(`${formatBytes(freedBytes)} given back`)
+      yield* printJson({ version: 1, removed, failed, undeleted, freedBytes } satisfies typeof Documents.Rm.Type)
+    } else {
+      for (const { path, reason } of undeleted) yield* warn(harmless(`${path} could not be deleted: ${reason}`))
+      if (removed.length > 0) yield* Console.error(`${formatBytes(freedBytes)} given back`)
+    }
     yield* exitBy(failures.map(({ error }) => error))
   })),
   Command.provide(Store)

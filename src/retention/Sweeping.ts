@@ -1,38 +1,35 @@
 /** What is left over from before: bundles that were never published, and the trash. */
 import * as Effect from "effect/Effect"
-import * as Result from "effect/Result"
 import { Files } from "../internal/Files.ts"
-import * as Trash from "../internal/Trash.ts"
+import type { LeaseError } from "../Lease.ts"
 import { PassEvent } from "../RetentionReport.ts"
 import { isRunId } from "../RunId.ts"
+import * as RunRemoval from "../RunRemoval.ts"
 import * as TrashSweep from "../TrashSweep.ts"
 import { listPlace } from "./Discovery.ts"
 import { type Frame, isOver, type Pass, tellFailure } from "./Pass.ts"
 
+/** What is being built, or may be, stays there and is nothing to speak of. */
+const isAmiss = (error: RunRemoval.RemovalError | LeaseError): error is RunRemoval.RemovalError =>
+  error._tag === "RemovalError" && error.reason._tag !== "Unleased" &&
+  !(error.reason._tag === "System" && error.reason.errno.code === "ENOENT")
+
 /**
- * A bundle that was being built when its process died is known by its free lease. One without a lease was abandoned in
- * its first moment: only an empty directory is taken away then, and whoever was about to lease it begins another.
+ * Takes away what was never published.
  *
  * @internal
  */
 export const clearStaging = Effect.fnUntraced(function*(pass: Pass) {
-  const files = yield* Files
+  const { lease, store } = pass
   if (pass.dryRun) return
   const entries = yield* listPlace(pass, "staging")
   for (const { kind, name } of entries.slice(0, pass.budget.maxLooked)) {
     if (yield* isOver(pass)) break
     if (!isRunId(name) || kind !== "directory") continue
-    const dir = `${pass.store.root}/staging/${name}`
-    const isEmpty = yield* Effect.isSuccess(files.rmdir(dir))
-    if (isEmpty) continue
-    const cleared = Effect.scoped(Effect.gen(function*() {
-      if (Result.isFailure(yield* Effect.result(files.lstat(`${dir}/lease`)))) return
-      const claim = yield* Effect.result(pass.lease.claimBare({ id: name, dir }))
-      if (Result.isSuccess(claim)) yield* Trash.put(pass.store.root, dir, name)
-    }))
+    const target = { id: name, dir: `${store.root}/staging/${name}` }
     yield* Effect.catch(
-      Effect.uninterruptible(cleared),
-      (errno) => errno.code === "ENOENT" ? Effect.void : tellFailure(pass, name, errno.message)
+      RunRemoval.removeStaged(store.root, lease, target),
+      (error) => isAmiss(error) ? tellFailure(pass, name, error.message) : Effect.void
     )
   }
 })

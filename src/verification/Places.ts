@@ -122,21 +122,6 @@ const stagedFault = Effect.fnUntraced(function*(dir: string, id: RunId.RunId) {
     : Fault.Abandoned()
 })
 
-/**
- * One without a lease is taken away only while it is empty: whoever was about to lease it begins another. In any other
- * somebody may be at work who has lost the lease to a third.
- */
-const clear = Effect.fnUntraced(function*(dir: string, id: RunId.RunId) {
-  const files = yield* Files
-  const lease = yield* Lease
-  const { root } = yield* RunStore
-  if (yield* Effect.isSuccess(files.rmdir(dir))) return
-  const there = yield* Effect.result(files.lstat(`${dir}/lease`))
-  if (Result.isFailure(there)) return yield* Effect.fail({ message: `${dir}: is not empty, and has no lease` })
-  const cleared = Effect.flatMap(lease.claimBare({ id, dir }), (claim) => RunRemoval.discard(root, claim))
-  yield* Effect.uninterruptible(Effect.scoped(cleared))
-})
-
 const checkStaged = Effect.fnUntraced(function*({ kind, name, path }: Named, options: Options) {
   const files = yield* Files
   if (!RunId.isRunId(name)) return [finding(Fault.Strange(), path)]
@@ -146,7 +131,8 @@ const checkStaged = Effect.fnUntraced(function*({ kind, name, path }: Named, opt
   // Published while we looked.
   if (Result.isFailure(there)) return []
   if (fault._tag !== "Abandoned" || !options.repair) return [finding(fault, path, { id: name })]
-  const outcome = yield* Effect.match(clear(path, name), {
+  const { root } = yield* RunStore
+  const outcome = yield* Effect.match(RunRemoval.removeStaged(root, yield* Lease, { id: name, dir: path }), {
     onSuccess: () => Outcome.Mended(),
     onFailure: ({ message }) => Outcome.Failed({ reason: message })
   })
