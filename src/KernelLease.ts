@@ -17,7 +17,7 @@ import * as Holder from "./Holder.ts"
 import { Errno } from "./internal/Errno.ts"
 import { Files, Flags } from "./internal/Files.ts"
 import { sameFile, writeNew } from "./internal/io.ts"
-import { isLocalFileSystem, Kernel } from "./internal/Kernel.ts"
+import { isLocalFileSystem, Kernel, type KernelApi } from "./internal/Kernel.ts"
 import { type Attempt, cannotLock, pathOf, take } from "./internal/LeaseFile.ts"
 import { Locks } from "./internal/Locks.ts"
 import { pause } from "./internal/Pause.ts"
@@ -153,6 +153,15 @@ interface Examined {
   readonly attempt: Attempt
 }
 
+/**
+ * Who is named: a process that was killed has left its file, while a child of it holds on. In a container none of them
+ * may be seen.
+ */
+const stillThere = (kernel: KernelApi, holders: ReadonlyArray<Holder.Holder>) => {
+  const there = holders.filter(({ boot, pid }) => boot !== kernel.boot || kernel.isAlive(pid))
+  return there.length === 0 ? holders : there
+}
+
 /** Takes the exclusive lock if it is to be had, and draws the answer from all the evidence while it is held. */
 const examine = Effect.fnUntraced(function*(target: Target): Effect.fn.Return<Examined, never, Scope.Scope> {
   const files = yield* Files
@@ -167,7 +176,7 @@ const examine = Effect.fnUntraced(function*(target: Target): Effect.fn.Return<Ex
   }
   const isForeign = holders.some((trace) => trace._tag === "Named" && trace.holder.boot !== kernel.boot)
   const fileSystem = isForeign ? yield* Effect.option(files.fileSystemType(target.dir)) : Option.none()
-  const answer = decide({
+  const decided = decide({
     lock: attempt.evidence,
     holders,
     record: yield* RecordFile.read(target.dir),
@@ -175,6 +184,7 @@ const examine = Effect.fnUntraced(function*(target: Target): Effect.fn.Return<Ex
     machine: kernel.machine,
     localFileSystem: Option.isSome(fileSystem) && isLocalFileSystem(fileSystem.value)
   })
+  const answer = decided._tag === "Live" ? { ...decided, holders: stillThere(kernel, decided.holders) } : decided
   return { answer, attempt }
 })
 

@@ -102,7 +102,7 @@ const quoted = (word: string) => /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word
 const command = (policy: RetentionPolicy, ...more: ReadonlyArray<string>) =>
   ["leasehold", "prune", ...toArgs(policy).map(quoted), ...more].join(" ")
 
-/** What no pass can pay by itself waits for a person: for what was reported to be mended, or for an explicit verb. */
+/** What no pass can pay waits for a person. Where the verb cannot help either, it says what would mend what. */
 const payOf = (left: Leftovers, policy: RetentionPolicy, passes: number) => {
   if (passes > 0) return command(policy, "--all-the-way")
   if (left.failed > 0) return command(policy)

@@ -186,6 +186,8 @@ const mendOfDoubt = (doubt: Doubt): string => {
     case "LeaseUnusable":
       return doubt.code === "EACCES"
         ? "make the lease readable and writable for its owner"
+        : doubt.code === "EROFS"
+        ? "mount its file system for writing"
         : "keep the store on a file system with locks"
     case "ForeignHolder":
       return `see on ${doubt.holder.host} whether it is still at work; if not, remove its file in the holders directory`

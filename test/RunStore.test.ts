@@ -154,7 +154,28 @@ describe("opening a root", () => {
     ))
 })
 
+describe("a root where nothing can be made", () => {
+  it.live.skipIf(process.platform !== "linux")("is refused, and not tried for ever", () =>
+    Effect.gen(function*() {
+      const opened = RunStore.RunStore.pipe(Effect.provide(RunStore.layer({ root: "/proc/leasehold/runs" })))
+      assert.include((yield* Effect.flip(Effect.scoped(opened))).message, "/proc/leasehold")
+    }))
+})
+
 describe("creating a bundle", () => {
+  it.live("does not follow a link in the place of its day", () =>
+    Effect.gen(function*() {
+      const store = yield* RunStore.RunStore
+      const elsewhere = yield* directory
+      const { id } = yield* Effect.scoped(store.create({ name: "first", tags: {} }))
+      const day = store.dir(id).slice(0, store.dir(id).lastIndexOf("/"))
+      NFS.rmSync(day, { recursive: true })
+      NFS.symlinkSync(elsewhere, day)
+      const error = yield* Effect.flip(Effect.scoped(store.create({ name: "second", tags: {} })))
+      assert.include(error.message, day)
+      assert.deepStrictEqual(NFS.readdirSync(elsewhere), [])
+    }).pipe(Effect.scoped, Effect.provide(TestLayers.layerStore)))
+
   it.effect("publishes it whole, with its lease held, and frees it with the scope", () =>
     store((each) =>
       Effect.gen(function*() {

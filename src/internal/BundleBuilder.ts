@@ -2,13 +2,14 @@
  * How a bundle comes to be: leased before anything else is in it, built where nobody looks, published by one rename.
  */
 import * as Effect from "effect/Effect"
+import * as Result from "effect/Result"
 import type * as Scope from "effect/Scope"
 import type { Bundle, Draft } from "../Bundle.ts"
 import type { Held, Lease, LeaseError } from "../Lease.ts"
 import * as RunId from "../RunId.ts"
 import { type RunRecord, timestamp, version } from "../RunRecord.ts"
 import { StoreError, StoreReason } from "../StoreError.ts"
-import type { Errno } from "./Errno.ts"
+import { Errno } from "./Errno.ts"
 import { Files } from "./Files.ts"
 import * as RecordFile from "./RecordFile.ts"
 import { tentatively } from "./Tentative.ts"
@@ -34,6 +35,12 @@ const makeDirectoryIn = Effect.fnUntraced(function*(parent: string, path: string
 const publish = Effect.fnUntraced(function*(from: string, to: string) {
   const files = yield* Files
   const day = to.slice(0, to.lastIndexOf("/"))
+  const there = yield* Effect.result(files.lstat(day))
+  if (Result.isSuccess(there) && there.success.kind !== "directory") {
+    // Behind a link the bundle would leave the store.
+    const cause = new Error(`a ${there.success.kind} lies in its place`)
+    return yield* new Errno({ code: "ENOTDIR", call: "rename", path: day, cause })
+  }
   yield* files.rename(from, to).pipe(
     Effect.catchIf(
       ifCode("ENOENT"),

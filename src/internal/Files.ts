@@ -9,6 +9,7 @@
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as NFS from "node:fs"
+import * as NodePath from "node:path"
 import { type Errno, fromUnknown } from "./Errno.ts"
 
 /** @internal */
@@ -196,6 +197,26 @@ const listAt = (place: Place): Effect.Effect<Listing, Errno> =>
     }))
   )
 
+const mode = 0o700
+
+/** Node's own never ends below a directory in which nothing can be made and that says ENOENT of it, as `/proc` does. */
+const makeDirectories = (path: string): void => {
+  try {
+    NFS.mkdirSync(path, { mode })
+  } catch (cause) {
+    const code = cause instanceof Error && "code" in cause ? cause.code : undefined
+    const parent = NodePath.dirname(path)
+    if (code === "EEXIST" && NFS.statSync(path).isDirectory()) return
+    if (code !== "ENOENT" || parent === path) throw cause
+    makeDirectories(parent)
+    try {
+      NFS.mkdirSync(path, { mode })
+    } catch (again) {
+      if (!NFS.existsSync(path)) throw again
+    }
+  }
+}
+
 /** @internal */
 export const node: FilesApi = {
   open: (path, flags, mode = 0o600) => sync("open", path, () => NFS.openSync(path, flags, mode)),
@@ -216,7 +237,7 @@ export const node: FilesApi = {
   fstat: (fd, path) => sync("fstat", path, () => toInfo(NFS.fstatSync(fd, { bigint: true }))),
   lstat: (path) => sync("lstat", path, () => toInfo(NFS.lstatSync(path, { bigint: true }))),
   mkdir: (path, options) =>
-    sync("mkdir", path, () => void NFS.mkdirSync(path, { mode: 0o700, recursive: options?.recursive ?? false })),
+    sync("mkdir", path, () => options?.recursive === true ? makeDirectories(path) : NFS.mkdirSync(path, { mode })),
   rename: (from, to) => sync("rename", from, () => NFS.renameSync(from, to)),
   link: (from, to) => sync("link", to, () => NFS.linkSync(from, to)),
   unlink: (path) => sync("unlink", path, () => NFS.unlinkSync(path)),

@@ -137,7 +137,9 @@ const setAside = Effect.fnUntraced(function*(root: string): Effect.fn.Return<Out
   const index = yield* RunIndex
   if (!(yield* keepPassesAway(root))) return Outcome.Failed({ reason: "a pass is using it" })
   yield* index.setAside
-  return Outcome.Mended()
+  const files = yield* Files
+  const isThere = yield* Effect.isSuccess(files.lstat(`${root}/index.db`))
+  return isThere ? Outcome.Failed({ reason: "it could not be moved out of the way" }) : Outcome.Mended()
 }, Effect.scoped)
 
 const mends: ReadonlySet<Fault["_tag"]> = new Set<Fault["_tag"]>(["IndexUnusable", "IndexWrong"])
