@@ -99,7 +99,7 @@ describe("a lease lasts as long as anybody works in the bundle", () => {
         assert.strictEqual(yield* claimed, "Held")
         const shown = JSON.parse((yield* run(root, ["show", "latest", "--json"])).stdout)
         assert.strictEqual(shown.liveness.state, "live")
-        assert.includeMembers(shown.liveness.holders.map((holder: { role: string }) => holder.role), ["child"])
+        assert.deepStrictEqual(shown.liveness.holders.map((holder: { role: string }) => holder.role), ["child"])
         yield* end.open
         // The child waits once more, having closed its lease: from here on it holds nothing.
         yield* left.open
