@@ -7,6 +7,7 @@ import * as Child from "../Child.ts"
 import type { Outcome } from "../Outcome.ts"
 import * as Run from "../Run.ts"
 import { ExitWith, UsageError } from "./ExitCode.ts"
+import { mark } from "./Mark.ts"
 import { warn } from "./Output.ts"
 
 export const jobFlags = {
@@ -86,6 +87,10 @@ const runChild = Effect.fnUntraced(function*(options: Child.Options) {
   if (exitCode !== 0) return yield* Effect.fail(new ExitWith(exitCode))
 })
 
+/** Whoever looks later has only what is kept. The script is not a part of it, since it may have secrets in it. */
+const fail = (problem: string, detail: string) =>
+  Effect.andThen(warn(`clean-up ${problem}: ${detail}`), Effect.ignore(mark(["cleanup.log"], `clean-up ${problem}`)))
+
 /** A hook that fails is said and changes nothing. */
 const hook = (script: string, { noInheritLease, quiet }: JobFlags) =>
   Child.run({
@@ -94,10 +99,8 @@ const hook = (script: string, { noInheritLease, quiet }: JobFlags) =>
     inheritLease: !noInheritLease,
     output: quiet ? "keep" : "pass"
   }).pipe(
-    Effect.flatMap((ended) =>
-      ended.exitCode === 0 ? Effect.void : warn(`clean-up ended with ${ended.exitCode}: ${script}`)
-    ),
-    Effect.catch((error) => warn(`clean-up could not be started: ${error.message}`))
+    Effect.flatMap((ended) => ended.exitCode === 0 ? Effect.void : fail(`ended with ${ended.exitCode}`, script)),
+    Effect.catch((error) => fail("could not be started", error.message))
   )
 
 /** The program of a job: its command, with its hooks as finalizers. It ends as the command does. */

@@ -2,8 +2,6 @@ import * as Command from "effect/cli/Command"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
-import { Files, Flags } from "../internal/Files.ts"
-import { writeAll } from "../internal/io.ts"
 import { replacement } from "../Redaction.ts"
 import * as Run from "../Run.ts"
 import type { RunRecord } from "../RunRecord.ts"
@@ -11,6 +9,7 @@ import { StoreError, StoreReason } from "../StoreError.ts"
 import { findRun, runName, Store } from "./Context.ts"
 import { UsageError } from "./ExitCode.ts"
 import { checkJob, commandAfterDashes, job, jobFlags, noTelemetry, retentionFlag } from "./Job.ts"
+import { mark } from "./Mark.ts"
 
 /** The recorded command, where it can be run again as it was: what was redacted is not known any more. */
 const recordedCommand = Effect.fnUntraced(function*({ command, id }: RunRecord) {
@@ -21,23 +20,11 @@ const recordedCommand = Effect.fnUntraced(function*({ command, id }: RunRecord) 
   return command
 })
 
-const logs = ["stdout.log", "stderr.log"]
-
 /** A line in what is kept, so that one attempt can be told from another. */
-const mark = Effect.gen(function*() {
-  const files = yield* Files
-  const { paths } = yield* Run.Run
-  yield* Effect.catchIf(files.mkdir(paths.logs), (errno) => errno.code === "EEXIST", () => Effect.void)
-  const text = `--- resumed ${DateTime.formatIso(yield* DateTime.now)} ---\n`
-  for (const name of logs) {
-    const path = `${paths.logs}/${name}`
-    yield* Effect.acquireUseRelease(
-      files.open(path, Flags.append),
-      (fd) => writeAll(fd, new TextEncoder().encode(text), path),
-      files.close
-    )
-  }
-}).pipe(
+const markAttempt = Effect.flatMap(
+  DateTime.now,
+  (now) => mark(["stdout.log", "stderr.log"], `resumed ${DateTime.formatIso(now)}`)
+).pipe(
   Effect.mapError((errno) => new StoreError({ reason: StoreReason.System({ errno }) }))
 )
 
@@ -56,7 +43,7 @@ export const resume = Command.make("resume", flags).pipe(
     const recorded = isOther ? undefined : yield* recordedCommand(record.success)
     const argv = yield* checkJob(given, recorded?.argv ?? given.command)
     const cwd = recorded?.cwd ?? process.cwd()
-    yield* Effect.andThen(mark, job(given, argv, cwd)).pipe(Run.resume(id, {
+    yield* Effect.andThen(markAttempt, job(given, argv, cwd)).pipe(Run.resume(id, {
       retention: given.retention === "off" ? "off" : { when: given.retention },
       telemetry: noTelemetry
     }))

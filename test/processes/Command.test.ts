@@ -289,7 +289,10 @@ describe("clean-up hooks", () => {
             "leasehold: clean-up ended with 9: echo second; exit 9\n"
         )
         assert.deepInclude(onlyRecord(root), { status: "error", exit: { code: 7 } })
-        assert.strictEqual(String(kept(root, "cleanup.log")), "first\nsecond\nthird\n")
+        assert.strictEqual(
+          String(kept(root, "cleanup.log")),
+          "first\n--- clean-up ended with 137 ---\nsecond\n--- clean-up ended with 9 ---\nthird\n"
+        )
         assert.deepStrictEqual(yield* json(root, ["ls", "--status", "ok"]).pipe(Effect.map((it) => it.runs)), [])
       })
     ))
