@@ -175,7 +175,8 @@ const isField = (name: string): name is Field => Object.hasOwn(expected, name)
 
 /**
  * A policy that was refused: the field, the value it had, and what to write. `field` is `policy` where the whole is no
- * policy at all, and the name as it was written where there is no such field.
+ * policy at all, and the name as it was written where there is no such field. `origin` is the variable or the file that
+ * it was read from.
  *
  * @category errors
  * @since 0.1.0
@@ -183,14 +184,25 @@ const isField = (name: string): name is Field => Object.hasOwn(expected, name)
 export class PolicyError extends Schema.TaggedError<PolicyError>()("PolicyError", {
   field: Schema.String,
   value: Schema.String,
-  expected: Schema.String
+  expected: Schema.String,
+  origin: Schema.optionalKey(Schema.String)
 }) {
   override get message(): string {
+    const origin = this.origin === undefined ? "" : `${this.origin}: `
     return this.field === "policy" || isField(this.field)
-      ? `retention: ${this.field} cannot be ${this.value}: ${this.expected}`
-      : `retention: there is no field ${this.field}: ${this.expected}`
+      ? `retention: ${origin}${this.field} cannot be ${this.value}: ${this.expected}`
+      : `retention: ${origin}there is no field ${this.field}: ${this.expected}`
   }
 }
+
+/**
+ * The same, with where it was read.
+ *
+ * @category errors
+ * @since 0.1.0
+ */
+export const from = (origin: string, { expected, field, value }: PolicyError): PolicyError =>
+  new PolicyError({ expected, field, value, origin })
 
 const shorten = (text: string) => text.length > 60 ? `${text.slice(0, 57)}...` : text
 
@@ -208,7 +220,11 @@ const adviceOn = (field: Field, value: unknown): string => {
 const bad = (field: Field, value: unknown) =>
   new PolicyError({ field, value: show(value), expected: adviceOn(field, value) })
 
-const noPolicy = (value: unknown, expected: string) =>
+/** @internal */
+export const anObject = "write an object such as {\"maxAge\": \"14d\"}"
+
+/** @internal */
+export const noPolicy = (value: unknown, expected: string): PolicyError =>
   new PolicyError({ field: "policy", value: show(value), expected })
 
 const plain = (name: string) => name.toLowerCase().replaceAll(/[^a-z]/g, "")
@@ -253,7 +269,7 @@ const decodeFields = Schema.decodeUnknownResult(Fields)
  */
 export const decode = (input: unknown): Result.Result<RetentionPolicy, PolicyError> => {
   if (typeof input !== "object" || input === null || Array.isArray(input)) {
-    return Result.fail(noPolicy(input, "write an object such as {\"maxAge\": \"14d\"}"))
+    return Result.fail(noPolicy(input, anObject))
   }
   const given = new Map(Object.entries(input).filter(([, value]) => value !== undefined))
   for (const [name, value] of given) if (!isField(name)) return Result.fail(unknownField(name, value))

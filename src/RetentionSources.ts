@@ -1,11 +1,21 @@
 /**
  * Where a policy is stated: in a file, in the environment, on a command line. Each gives what the same fields in code
- * give, and is refused in the same words.
+ * give, and is refused in the same words, after the name of the file or the variable.
  *
  * @since 0.1.0
  */
 import * as Result from "effect/Result"
-import { decode, encode, type Field, fieldNames, type PolicyError, type RetentionPolicy } from "./RetentionPolicy.ts"
+import {
+  anObject,
+  decode,
+  encode,
+  type Field,
+  fieldNames,
+  from,
+  noPolicy,
+  type PolicyError,
+  type RetentionPolicy
+} from "./RetentionPolicy.ts"
 import { evenSize } from "./RetentionReason.ts"
 
 /**
@@ -15,8 +25,13 @@ import { evenSize } from "./RetentionReason.ts"
  * @since 0.1.0
  */
 export const fromJson = (text: string): Result.Result<RetentionPolicy, PolicyError> =>
-  // A text that is no JSON is no object of fields either, which is what has to be said of it.
-  decode(Result.getOrElse(Result.try((): unknown => JSON.parse(text)), () => text))
+  Result.flatMap(
+    Result.try({
+      try: (): unknown => JSON.parse(text),
+      catch: (cause) => noPolicy(text, `it is no JSON (${cause instanceof Error ? cause.message : cause}); ${anObject}`)
+    }),
+    decode
+  )
 
 const variablePrefix = "LEASEHOLD_RETENTION_"
 
@@ -38,6 +53,13 @@ export const variableOf = (field: Field): string => variablePrefix + words(field
  */
 export const flagOf = (field: Field): string => `--${words(field).replaceAll("_", "-").toLowerCase()}`
 
+/** The variable that an error is about, as it is written there. */
+const originOf = ({ field }: PolicyError, env: { readonly [name: string]: string | undefined }) => {
+  const known = fieldNames.find((name) => name === field)
+  const variable = known === undefined ? variablePrefix + field : variableOf(known)
+  return env[variable] === undefined ? `${variablePrefix}…` : variable
+}
+
 /**
  * Reads a policy from environment variables; lists have commas between. A variable with our prefix that names no field
  * is refused as a misspelt field is, and so is an empty one. `undefined` when there is none, so that a default can
@@ -55,7 +77,8 @@ export const fromEnv = (
       [fieldNames.find((field) => variableOf(field) === name) ?? name.slice(variablePrefix.length), value] as const
     ]
   })
-  return given.length === 0 ? Result.succeed(undefined) : decode(Object.fromEntries(given))
+  if (given.length === 0) return Result.succeed(undefined)
+  return Result.mapError(decode(Object.fromEntries(given)), (error) => from(originOf(error, env), error))
 }
 
 /**

@@ -2,6 +2,7 @@
 import * as Flag from "effect/cli/Flag"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
+import * as Result from "effect/Result"
 import { readText } from "../internal/io.ts"
 import * as RetentionPolicy from "../RetentionPolicy.ts"
 import * as RetentionSources from "../RetentionSources.ts"
@@ -66,7 +67,9 @@ const fromFile = Effect.fnUntraced(function*(file: string) {
   const content = yield* readText(file, maxPolicyBytes).pipe(
     Effect.mapError((cause) => new UsageError(`the policy cannot be read: ${cause.message}`))
   )
-  return yield* Effect.fromResult(RetentionSources.fromJson(content))
+  return yield* Effect.fromResult(
+    Result.mapError(RetentionSources.fromJson(content), (error) => RetentionPolicy.from(file, error))
+  )
 })
 
 /** The policy that was stated: by flags over a file, else by the environment, else the standard one. */
