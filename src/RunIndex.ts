@@ -138,8 +138,6 @@ export interface Session {
   /** How many bundles are `unknown`. */
   readonly unknowns: Answer<number>
   readonly count: (where: { readonly endedBefore: number }, atMost: number) => Answer<number>
-  readonly note: (key: string) => Answer<string | undefined>
-  readonly setNote: (key: string, value: string) => Answer<void>
   /** Makes the session's work the index, and remembers what it looks like. */
   readonly commit: Answer<void>
 }

@@ -195,17 +195,14 @@ describe("a session", () => {
             yield* session.put(row(id(1)))
             yield* session.commit
             yield* session.put(row(id(2)))
-            yield* session.setNote("a", "1")
             yield* session.commit
             yield* session.put(row(id(3)))
-            yield* session.setNote("a", "2")
           })
         )
         yield* pass((session) =>
           Effect.gen(function*() {
             assert.strictEqual(kindOf(session), "file")
             assert.deepStrictEqual(ids(yield* session.all), [id(2), id(1)])
-            assert.strictEqual(yield* session.note("a"), "1")
             yield* session.remove(id(1))
           })
         )
@@ -224,7 +221,6 @@ describe("a session", () => {
           Effect.gen(function*() {
             yield* contents(session)
             yield* session.putDay({ day: "2026-11-30", mtimeNanos: 3n, settled: true }, new Set([id(5)]))
-            yield* session.setNote("cursor", "7")
             yield* session.remove(id(9))
             yield* session.commit
           })
@@ -350,8 +346,7 @@ describe("questions", () => {
     count: [/^CO-ROUTINE/, /^SEARCH bundle USING INDEX bundle_ends \(ends<\?\)$/, /^SCAN \(subquery/],
     ahead: [/^SEARCH bundle USING COVERING INDEX bundle_claims \(ended_at>\?\)$/],
     idsOfDay: [/^SEARCH bundle USING COVERING INDEX sqlite_autoindex_bundle_1 \(id>\? AND id<\?\)$/],
-    remove: [/^SEARCH bundle USING INDEX sqlite_autoindex_bundle_1 \(id=\?\)$/],
-    note: [/^SEARCH note USING PRIMARY KEY \(key=\?\)$/]
+    remove: [/^SEARCH bundle USING INDEX sqlite_autoindex_bundle_1 \(id=\?\)$/]
   }
 
   it.effect("go down an index and sort nothing", () =>

@@ -64,7 +64,7 @@ const damages: ReadonlyArray<readonly [string, (root: string) => void]> = [
   ["in the mode of another program", (root) => sql(root, "PRAGMA journal_mode = WAL")],
   ["an older copy put over it", (root) => {
     NFS.copyFileSync(`${root}/index.db`, `${root}/copy`)
-    sql(root, "DELETE FROM note")
+    sql(root, "DELETE FROM day")
     reseal(root)
     NFS.copyFileSync(`${root}/copy`, `${root}/index.db`)
     NFS.rmSync(`${root}/copy`)

@@ -24,7 +24,6 @@ const Step = Schema.Union([
   Schema.TaggedStruct("remove", { which: Some }),
   Schema.TaggedStruct("putDay", { day: Few, settled: Schema.Boolean, found: Schema.Array(Some) }),
   Schema.TaggedStruct("dropDay", { day: Few }),
-  Schema.TaggedStruct("note", { value: Schema.Literals(["", "a", "b"]) }),
   Schema.TaggedStruct("commit", {}),
   Schema.TaggedStruct("reopen", { dryRun: Schema.Boolean })
 ])
@@ -32,10 +31,9 @@ const Step = Schema.Union([
 interface Model {
   readonly rows: Map<RunId.RunId, Row>
   readonly days: Map<string, boolean>
-  note: string | undefined
 }
 
-const copy = ({ days, note, rows }: Model): Model => ({ rows: new Map(rows), days: new Map(days), note })
+const copy = ({ days, rows }: Model): Model => ({ rows: new Map(rows), days: new Map(days) })
 
 const dayOf = (nth: number) => daysOfPool[nth % daysOfPool.length]!
 
@@ -61,8 +59,6 @@ const take = (model: Model, step: typeof Step.Type) => {
     case "dropDay":
       for (const each of pool) if (RunId.day(each) === dayOf(step.day)) model.rows.delete(each)
       return void model.days.delete(dayOf(step.day))
-    case "note":
-      return void (model.note = step.value)
   }
 }
 
@@ -81,8 +77,6 @@ const tell = (session: Session, step: typeof Step.Type) => {
       )
     case "dropDay":
       return session.dropDay(dayOf(step.day))
-    case "note":
-      return session.setNote("note", step.value)
     case "commit":
       return session.commit
     case "reopen":
@@ -95,7 +89,7 @@ const byId = (left: { readonly id: string }, right: { readonly id: string }) =>
 const byEnd = (left: Row, right: Row) => position(left).endedAt - position(right).endedAt || byId(left, right)
 const bySight = (left: Row, right: Row) => left.lookedAt - right.lookedAt || byEnd(right, left)
 
-const answersOf = ({ days, note, rows }: Model) => {
+const answersOf = ({ days, rows }: Model) => {
   const all = [...rows.values()].sort(byEnd)
   const finished = all.filter(({ state }) => state === "finished").toReversed()
   const unmeasured = finished.filter(({ bytes }) => bytes === undefined)
@@ -114,8 +108,7 @@ const answersOf = ({ days, note, rows }: Model) => {
     newest: finished.filter((each) => position(each).endedAt < 3).slice(0, 3),
     unmeasured: unmeasured.slice(0, 3),
     count: Math.min(4, all.filter((each) => position(each).endedAt < 2).length),
-    one: rows.get(pool[0]!),
-    note
+    one: rows.get(pool[0]!)
   }
 }
 
@@ -132,8 +125,7 @@ const answersFrom = (session: Session) =>
       newest: yield* session.newestFinished(3, 3),
       unmeasured: yield* session.unmeasured(3),
       count: yield* session.count({ endedBefore: 2 }, 4),
-      one: yield* session.get(pool[0]!),
-      note: yield* session.note("note")
+      one: yield* session.get(pool[0]!)
     }
   })
 
@@ -154,7 +146,7 @@ it.effect.prop(
   ([steps]) =>
     inPlace(({ pass }) =>
       Effect.gen(function*() {
-        let lasting: Model = { rows: new Map(), days: new Map(), note: undefined }
+        let lasting: Model = { rows: new Map(), days: new Map() }
         for (const part of partsOf(steps)) {
           const current = copy(lasting)
           yield* pass((session) =>

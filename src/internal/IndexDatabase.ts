@@ -61,7 +61,6 @@ const schema = `
   END;
 
   CREATE TABLE day (day TEXT NOT NULL PRIMARY KEY, mtime TEXT NOT NULL, settled INTEGER NOT NULL) STRICT, WITHOUT ROWID;
-  CREATE TABLE note (key TEXT NOT NULL PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
 
   PRAGMA user_version = ${format};
 `
@@ -83,8 +82,7 @@ export const queries = {
   count: "SELECT count(*) AS count FROM (SELECT 1 FROM bundle WHERE ends < ? LIMIT ?)",
   ahead: "SELECT count(*) AS ahead FROM bundle WHERE ended_at > ?",
   idsOfDay: "SELECT id FROM bundle WHERE id > ? AND id < ?",
-  remove: "DELETE FROM bundle WHERE id = ?",
-  note: "SELECT value FROM note WHERE key = ?"
+  remove: "DELETE FROM bundle WHERE id = ?"
 } as const
 
 const put = `INSERT INTO bundle (${columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET
@@ -96,8 +94,6 @@ const put = `INSERT INTO bundle (${columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) 
 const putDay = `INSERT INTO day VALUES (?, ?, ?) ON CONFLICT (day) DO UPDATE
   SET mtime = excluded.mtime, settled = excluded.settled
   WHERE mtime <> excluded.mtime OR settled <> excluded.settled`
-const setNote = `INSERT INTO note VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value
-  WHERE value <> excluded.value`
 
 /** How many rows are gone through before the event loop gets its turn. */
 const piece = 1000
@@ -228,13 +224,7 @@ export const session = (
     remove: (id) => attempt(({ run }) => void run(queries.remove, id)),
     unknowns: attempt((statements) => totalsNow(statements).unknowns),
     count: ({ endedBefore }, atMost) =>
-      attempt(({ get }) => natural(get(queries.count, endedBefore, limitOf(atMost))?.["count"])),
-    note: (key) =>
-      attempt(({ get }) => {
-        const value = get(queries.note, key)?.["value"]
-        return typeof value === "string" ? value : undefined
-      }),
-    setNote: (key, value) => attempt(({ run }) => void run(setNote, key, value))
+      attempt(({ get }) => natural(get(queries.count, endedBefore, limitOf(atMost))?.["count"]))
   }
 }
 

@@ -81,12 +81,14 @@ const programs = {
   look: "console.log(session.kind._tag, (yield* session.all).length)",
   dry: `
     yield* session.putDay({ day: "2026-11-29", mtimeNanos: 5n, settled: true }, new Set())
-    yield* session.setNote("cursor", "8")
     yield* session.commit
     console.log(session.kind._tag, (yield* session.totals(0)).bundles)`,
   fill: `
     yield* session.putDay({ day: "2026-11-29", mtimeNanos: 5n, settled: true }, new Set())
-    for (let nth = 0; nth < 200; nth++) yield* session.setNote("note" + nth, "x".repeat(200))
+    for (let nth = 0; nth < 2000; nth++) {
+      const day = new Date(nth * 86_400_000).toISOString().slice(0, 10)
+      yield* session.putDay({ day, mtimeNanos: 5n, settled: true }, new Set())
+    }
     yield* session.commit`,
   hold: `
     console.log("held")
@@ -124,12 +126,11 @@ export const refill = (session: Session) =>
     yield* session.putDay({ day: "2026-11-30", mtimeNanos: 3n, settled: true }, new Set([id(5)]))
     yield* session.putDay({ day: "2026-11-29", mtimeNanos: 4n, settled: true }, new Set([id(30), id(31)]))
     yield* putAll(session, world)
-    yield* session.setNote("cursor", "7")
     yield* session.commit
   })
 
 export const contents = (session: Session) =>
-  Effect.all({ days: session.days, all: session.all, totals: session.totals(now), cursor: session.note("cursor") })
+  Effect.all({ days: session.days, all: session.all, totals: session.totals(now) })
 
 export const filled = Effect.runSync(Effect.scoped(Effect.gen(function*() {
   const index = yield* Effect.provide(
@@ -143,7 +144,7 @@ export const filled = Effect.runSync(Effect.scoped(Effect.gen(function*() {
   return yield* contents(session)
 })))
 
-export const empty = { days: [], all: [], totals: { bundles: 0, ahead: 0, bytes: 0, unmeasured: 0 }, cursor: undefined }
+export const empty = { days: [], all: [], totals: { bundles: 0, ahead: 0, bytes: 0, unmeasured: 0 } }
 
 export const many = new Set(
   Array.from({ length: 5000 }, (_, nth) => RunId.fromParts(DateTime.makeUnsafe(now - 72 * hour + nth), []))
