@@ -1,45 +1,26 @@
 import { assert, describe, it } from "@effect/vitest"
-import * as Clock from "effect/Clock"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
-import * as Layer from "effect/Layer"
 import * as Result from "effect/Result"
 import * as Stream from "effect/Stream"
 import * as NFS from "node:fs"
 import { Errno } from "../src/internal/Errno.ts"
 import { Files, node } from "../src/internal/Files.ts"
-import type { Lease } from "../src/Lease.ts"
 import * as Retention from "../src/Retention.ts"
 import type { PolicyInput } from "../src/RetentionPolicy.ts"
 import type { Report } from "../src/RetentionReport.ts"
 import { untilPaid } from "../src/RetentionRounds.ts"
 import * as Run from "../src/Run.ts"
-import type { RunIndex } from "../src/RunIndex.ts"
 import * as RunStore from "../src/RunStore.ts"
-import * as SqliteIndex from "../src/SqliteIndex.ts"
-import * as TestLayers from "../src/testing/TestLayers.ts"
-import { bundle, type Made, series } from "./support/Fabricate.ts"
+import { bundle, series } from "./support/Fabricate.ts"
+import { ids, inStore, prune } from "./support/Pruning.ts"
 import { day, hour } from "./support/Time.ts"
-
-type World = RunStore.RunStore | Lease | RunIndex
-
-const layers = SqliteIndex.layer.pipe(Layer.provideMerge(TestLayers.layerStore))
-
-const inStore = <A, E>(test: (root: string, now: number) => Effect.Effect<A, E, World>) =>
-  Effect.gen(function*() {
-    const store = yield* RunStore.RunStore
-    return yield* test(store.root, yield* Clock.currentTimeMillis)
-  }).pipe(Effect.provide(layers))
-
-const ids = (bundles: ReadonlyArray<Made>) => bundles.map(({ id }) => id)
 
 const present = Effect.gen(function*() {
   const store = yield* RunStore.RunStore
   return (yield* Stream.runCollect(store.list)).map(({ id }) => id).toReversed()
 })
-
-const prune = (policy: PolicyInput, more: Partial<Retention.Options> = {}) => Retention.run({ policy, ...more })
 
 const removedBy = (report: Report) => report.removed.map(({ id }) => id)
 

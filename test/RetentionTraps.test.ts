@@ -1,36 +1,17 @@
 /** What a store may hold that would lead a pass astray, stop it, or have it promise what it cannot keep. */
 import { assert, describe, it } from "@effect/vitest"
-import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
-import * as Layer from "effect/Layer"
 import * as Result from "effect/Result"
 import * as NFS from "node:fs"
 import { Errno } from "../src/internal/Errno.ts"
 import { Files, node } from "../src/internal/Files.ts"
 import { Lease } from "../src/Lease.ts"
-import * as Retention from "../src/Retention.ts"
 import type { PolicyInput } from "../src/RetentionPolicy.ts"
 import { untilPaid } from "../src/RetentionRounds.ts"
-import type { RunIndex } from "../src/RunIndex.ts"
 import * as RunStore from "../src/RunStore.ts"
-import * as SqliteIndex from "../src/SqliteIndex.ts"
-import * as TestLayers from "../src/testing/TestLayers.ts"
 import { bundle, type Made, series } from "./support/Fabricate.ts"
+import { ids, inStore, prune } from "./support/Pruning.ts"
 import { day } from "./support/Time.ts"
-
-type World = RunStore.RunStore | Lease | RunIndex
-
-const layers = SqliteIndex.layer.pipe(Layer.provideMerge(TestLayers.layerStore))
-
-const inStore = <A, E>(test: (root: string, now: number) => Effect.Effect<A, E, World>) =>
-  Effect.gen(function*() {
-    const store = yield* RunStore.RunStore
-    return yield* test(store.root, yield* Clock.currentTimeMillis)
-  }).pipe(Effect.provide(layers))
-
-const ids = (bundles: ReadonlyArray<Made>) => bundles.map(({ id }) => id)
-
-const prune = (policy: PolicyInput, more: Partial<Retention.Options> = {}) => Retention.run({ policy, ...more })
 
 /** Everything below a directory, with what tells whether anybody has touched it. */
 const snapshot = (root: string) =>
