@@ -15,14 +15,13 @@
  */
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
-import * as Formatter from "effect/Formatter"
-import * as Option from "effect/Option"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import * as SchemaIssue from "effect/SchemaIssue"
 import * as SchemaTransformation from "effect/SchemaTransformation"
+import { bad, fieldNames, isField, noObject, noPolicy, type PolicyError, unknownField } from "./RetentionPolicyError.ts"
 import type { Period } from "./RetentionReason.ts"
-import { BytesFromText, DurationFromText, maxDuration, parseBytes, parseDuration } from "./Units.ts"
+import { BytesFromText, DurationFromText, maxDuration } from "./Units.ts"
 
 // == the fields
 
@@ -138,123 +137,7 @@ export type RetentionPolicy = typeof Fields.Type
  */
 export type PolicyInput = typeof Fields.Encoded
 
-// == errors
-
-const count = "write a whole number from 1, such as 10"
-const length = "write a length of time above zero, such as 14d"
-const size = "write a size above zero, such as 2GiB"
-const everything = "; to remove every finished bundle write all: true"
-
-const expected: { readonly [F in Field]: string } = {
-  maxBundles: count + everything,
-  maxAge: length + everything,
-  maxBytes: size + everything,
-  minFree: size,
-  all: "write true or false",
-  keepLast: count,
-  keepHourly: count,
-  keepDaily: count,
-  keepWeekly: count,
-  keepMonthly: count,
-  keepYearly: count,
-  keepWithin: length,
-  keepTag: "write one or more tags, each as key or key=value",
-  keepStatus: "write one or more of ok, error, interrupted and crashed",
-  groupBy: "write name or tag:KEY"
-}
-
-/**
- * The names of the fields, limits first.
- *
- * @category constants
- * @since 0.1.0
- */
-export const fieldNames = Object.keys(expected) as ReadonlyArray<Field>
-
-const isField = (name: string): name is Field => Object.hasOwn(expected, name)
-
-/**
- * A policy that was refused: the field, the value it had, and what to write. `field` is `policy` where the whole is no
- * policy at all, and the name as it was written where there is no such field. `origin` is the variable or the file that
- * it was read from.
- *
- * @category errors
- * @since 0.1.0
- */
-export class PolicyError extends Schema.TaggedError<PolicyError>()("PolicyError", {
-  field: Schema.String,
-  value: Schema.String,
-  expected: Schema.String,
-  origin: Schema.optionalKey(Schema.String)
-}) {
-  override get message(): string {
-    const origin = this.origin === undefined ? "" : `${this.origin}: `
-    return this.field === "policy" || isField(this.field)
-      ? `retention: ${origin}${this.field} cannot be ${this.value}: ${this.expected}`
-      : `retention: ${origin}there is no field ${this.field}: ${this.expected}`
-  }
-}
-
-/**
- * The same, with where it was read.
- *
- * @category errors
- * @since 0.1.0
- */
-export const from = (origin: string, { expected, field, value }: PolicyError): PolicyError =>
-  new PolicyError({ expected, field, value, origin })
-
-const shorten = (text: string) => text.length > 60 ? `${text.slice(0, 57)}...` : text
-
-const show = (value: unknown): string => shorten(Formatter.format(value))
-
-/** A text that is no length or size at all has more to be said of it than what the field is for. */
-const adviceOn = (field: Field, value: unknown): string => {
-  if (typeof value !== "string") return expected[field]
-  const isLength = field === "maxAge" || field === "keepWithin"
-  const isSize = field === "maxBytes" || field === "minFree"
-  const fault = isLength ? Result.getFailure(parseDuration(value)) : Result.getFailure(parseBytes(value))
-  return (isLength || isSize) && Option.isSome(fault) ? fault.value.expected : expected[field]
-}
-
-const bad = (field: Field, value: unknown) =>
-  new PolicyError({ field, value: show(value), expected: adviceOn(field, value) })
-
-/** @internal */
-export const anObject = "write an object such as {\"maxAge\": \"14d\"}"
-
-/** @internal */
-export const noPolicy = (value: unknown, expected: string): PolicyError =>
-  new PolicyError({ field: "policy", value: show(value), expected })
-
-const plain = (name: string) => name.toLowerCase().replaceAll(/[^a-z]/g, "")
-
-/** How many letters it takes to make one word of the other. */
-const distance = (one: string, other: string): number => {
-  let row = Array.from({ length: other.length + 1 }, (_, index) => index)
-  for (const [at, letter] of [...one].entries()) {
-    const next = [at + 1]
-    for (const [index, against] of [...other].entries()) {
-      const swap = (row[index] ?? 0) + (letter === against ? 0 : 1)
-      next.push(Math.min(swap, (row[index + 1] ?? 0) + 1, (next[index] ?? 0) + 1))
-    }
-    row = next
-  }
-  return row[other.length] ?? 0
-}
-
-const nearest = (name: string): string | undefined => {
-  const ranked = fieldNames.map((known) => ({ known, away: distance(plain(shorten(name)), plain(known)) }))
-  const best = ranked.sort((one, other) => one.away - other.away)[0]
-  return best !== undefined && best.away <= 3 && best.away * 2 < best.known.length ? best.known : undefined
-}
-
-const unknownField = (name: string, value: unknown) =>
-  new PolicyError({
-    field: shorten(name),
-    value: show(value),
-    expected: `write ${nearest(name) ?? `one of ${fieldNames.join(", ")}`}`
-  })
+export { fieldNames, PolicyError } from "./RetentionPolicyError.ts"
 
 // == reading and writing
 
@@ -269,7 +152,7 @@ const decodeFields = Schema.decodeUnknownResult(Fields)
  */
 export const decode = (input: unknown): Result.Result<RetentionPolicy, PolicyError> => {
   if (typeof input !== "object" || input === null || Array.isArray(input)) {
-    return Result.fail(noPolicy(input, anObject))
+    return Result.fail(noObject(input))
   }
   const given = new Map(Object.entries(input).filter(([, value]) => value !== undefined))
   for (const [name, value] of given) if (!isField(name)) return Result.fail(unknownField(name, value))

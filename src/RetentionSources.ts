@@ -5,17 +5,8 @@
  * @since 0.1.0
  */
 import * as Result from "effect/Result"
-import {
-  anObject,
-  decode,
-  encode,
-  type Field,
-  fieldNames,
-  from,
-  noPolicy,
-  type PolicyError,
-  type RetentionPolicy
-} from "./RetentionPolicy.ts"
+import { decode, encode, type Field, fieldNames, type PolicyError, type RetentionPolicy } from "./RetentionPolicy.ts"
+import { from, noObject } from "./RetentionPolicyError.ts"
 import { evenSize } from "./RetentionReason.ts"
 
 /**
@@ -28,7 +19,7 @@ export const fromJson = (text: string): Result.Result<RetentionPolicy, PolicyErr
   Result.flatMap(
     Result.try({
       try: (): unknown => JSON.parse(text),
-      catch: (cause) => noPolicy(text, `it is no JSON (${cause instanceof Error ? cause.message : cause}); ${anObject}`)
+      catch: (cause) => noObject(text, `it is no JSON (${cause instanceof Error ? cause.message : cause}); `)
     }),
     decode
   )

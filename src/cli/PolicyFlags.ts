@@ -5,6 +5,7 @@ import * as Option from "effect/Option"
 import * as Result from "effect/Result"
 import { readText } from "../internal/io.ts"
 import * as RetentionPolicy from "../RetentionPolicy.ts"
+import { from } from "../RetentionPolicyError.ts"
 import * as RetentionSources from "../RetentionSources.ts"
 import { UsageError } from "./ExitCode.ts"
 
@@ -68,7 +69,7 @@ const fromFile = Effect.fnUntraced(function*(file: string) {
     Effect.mapError((cause) => new UsageError(`the policy cannot be read: ${cause.message}`))
   )
   return yield* Effect.fromResult(
-    Result.mapError(RetentionSources.fromJson(content), (error) => RetentionPolicy.from(file, error))
+    Result.mapError(RetentionSources.fromJson(content), (error) => from(file, error))
   )
 })
 

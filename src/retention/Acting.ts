@@ -37,7 +37,7 @@ const keepUnknown = Effect.fnUntraced(
 const keepLive = Effect.fnUntraced(
   function*(pass: Pass, { clockAhead, id }: Removal, row: Row, holders: ReadonlyArray<Holder>) {
     pass.ledger.holders.set(id, holders)
-    yield* pass.session.put({ ...row, state: "running", lookedAt: pass.now })
+    yield* pass.session.put({ ...row, state: "running", bytes: undefined, lookedAt: pass.now })
     yield* tellKept(pass, id, KeepReason.Live(), clockAhead)
   }
 )
