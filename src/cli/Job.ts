@@ -33,7 +33,7 @@ export const jobFlags = {
 }
 
 export const retentionFlag = Flag.Literals("retention", ["background", "before", "after", "off"]).pipe(
-  Flag.withDescription("When to run a bounded pass of retention in this store; background"),
+  Flag.withDescription("When to run a bounded pass of retention in this store (default background)"),
   Flag.withDefault("background")
 )
 

@@ -21,7 +21,7 @@ import { parseTag, tagFlag } from "./Tags.ts"
 const limit = Flag.Int("limit").pipe(
   Flag.withAlias("n"),
   Flag.withSchema(Schema.Natural),
-  Flag.withDescription("How many runs at the most; 0 for all"),
+  Flag.withDescription("How many runs at the most, 0 for all (default 20)"),
   Flag.withDefault(20)
 )
 const name = Flag.String("name").pipe(Flag.withDescription("Only runs of this name"), Flag.optional)

@@ -24,7 +24,7 @@ import * as Progress from "./Progress.ts"
 const bound = (name: string, description: string, fallback: number) =>
   Flag.Int(name).pipe(
     Flag.withSchema(Schema.Int.check(Schema.isGreaterThanOrEqualTo(1))),
-    Flag.withDescription(`${description}; ${fallback}`),
+    Flag.withDescription(`${description} (default ${fallback})`),
     Flag.withDefault(fallback)
   )
 
@@ -45,7 +45,7 @@ const flags = {
   maxTime: Flag.String("max-time").pipe(
     Flag.withMetavar("AGE"),
     Flag.withSchema(DurationFromText),
-    Flag.withDescription(`The time for one pass; ${String(defaultBudget.maxTime)}`),
+    Flag.withDescription(`The time for one pass (default ${String(defaultBudget.maxTime)})`),
     Flag.optional
   )
 }

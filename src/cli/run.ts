@@ -2,6 +2,7 @@ import * as Command from "effect/cli/Command"
 import * as Flag from "effect/cli/Flag"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
+import * as Schema from "effect/Schema"
 import * as NodePath from "node:path"
 import { standard } from "../Redaction.ts"
 import * as Run from "../Run.ts"
@@ -11,6 +12,7 @@ import { parseTag, tagFlag } from "./Tags.ts"
 
 const flags = {
   name: Flag.String("name").pipe(
+    Flag.withSchema(Schema.String.check(Schema.isNonEmpty({ expected: "a name of at least one character" }))),
     Flag.withDescription("What to call the run; else the name of its command"),
     Flag.optional
   ),

@@ -66,6 +66,7 @@ describe("a command line that makes no sense", () => {
     ["an empty command", ["run", "--", ""], /give a command/],
     ["an unknown flag", ["run", "--nonsense", "--", "true"], /--nonsense/],
     ["a directory to run in, which is no flag", ["run", "--cwd", "/", "--", "true"], /--cwd/],
+    ["a name of nothing", ["run", "--name", "", "--", "true"], /name/],
     ["a tag without a value", ["run", "--tag", "branch", "--", "true"], /"branch" is not a tag: write KEY=VALUE/],
     ["a tag without a key", ["run", "--tag", "=main", "--", "true"], /"=main" is not a tag/],
     ["a terminal that is not there", ["run", "--tty", "--", "true"], /needs a terminal/],
