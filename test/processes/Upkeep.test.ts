@@ -110,8 +110,8 @@ describe("rm", () => {
         const crashed = bundle(root, { startedAt: Date.now() - minute, status: "running" })
         const [first, second, third, last] = made as [Made, Made, Made, Made]
         const answer = yield* json(root, "rm", first.id, "latest", "2031", pinned.id, second.id, "latest", crashed.id)
-        assert.strictEqual(keys(answer), "code failed freedBytes removed stderr version")
-        assert.deepStrictEqual([answer.version, answer.code, answer.stderr], [1, 5, ""])
+        assert.strictEqual(keys(answer), "code failed freedBytes removed stderr undeleted version")
+        assert.deepStrictEqual([answer.version, answer.code, answer.stderr, answer.undeleted], [1, 5, "", []])
         assert.deepStrictEqual(answer.removed, [first, crashed, second].map(({ id }) => ({ id })))
         assert.isTrue(answer.failed.every((each: object) => keys(each) === "error id message"))
         assert.deepStrictEqual(
