@@ -5,7 +5,21 @@ import { Files, Flags } from "../internal/Files.ts"
 import { writeAll } from "../internal/io.ts"
 import * as Run from "../Run.ts"
 
-/** Appends `--- text ---` to logs of the run. */
+/** A program may have ended in the middle of a line, or have written what has no lines. */
+const isMidLine = Effect.fnUntraced(function*(path: string) {
+  const files = yield* Files
+  const last = Buffer.alloc(1)
+  return yield* Effect.acquireUseRelease(
+    files.open(path, Flags.read),
+    Effect.fnUntraced(function*(fd) {
+      const { size } = yield* files.fstat(fd, path)
+      return size > 0 && (yield* files.read(fd, last, path, size - 1)) === 1 && last.toString() !== "\n"
+    }),
+    files.close
+  ).pipe(Effect.catchIf((errno) => errno.code === "ENOENT", () => Effect.succeed(false)))
+})
+
+/** Appends `--- text ---` to logs of the run, in a line of its own. */
 export const mark = Effect.fnUntraced(
   function*(logs: ReadonlyArray<string>, text: string): Effect.fn.Return<void, Errno, Run.Run> {
     const files = yield* Files
@@ -13,9 +27,10 @@ export const mark = Effect.fnUntraced(
     yield* Effect.catchIf(files.mkdir(paths.logs), (errno) => errno.code === "EEXIST", () => Effect.void)
     for (const name of logs) {
       const path = `${paths.logs}/${name}`
+      const line = `${(yield* isMidLine(path)) ? "\n" : ""}--- ${text} ---\n`
       yield* Effect.acquireUseRelease(
         files.open(path, Flags.append),
-        (fd) => writeAll(fd, new TextEncoder().encode(`--- ${text} ---\n`), path),
+        (fd) => writeAll(fd, new TextEncoder().encode(line), path),
         files.close
       )
     }

@@ -20,6 +20,16 @@ describe("leasehold resume", () => {
       })
     ))
 
+  it.live("marks an attempt in a line of its own, also where the one before ended within a line", () =>
+    withRoot((root) =>
+      Effect.gen(function*() {
+        yield* runs(root, "--", "printf", "unfinished")
+        yield* run(root, ["resume", "latest", "--retention", "off"])
+        const kept = NFS.readFileSync(`${bundles(root)[0]}/logs/stdout.log`, "utf8")
+        assert.match(kept, /^unfinished\n--- resumed [^\n]+ ---\nunfinished$/)
+      })
+    ))
+
   it.live(
     "bug 12: of twenty at once one goes, and nineteen exit 4 naming it",
     () =>
