@@ -22,17 +22,23 @@ import type { StoreError } from "./StoreError.ts"
 
 /**
  * Writes `crashed` into the record of a run that says `running` while nobody holds its lease. The claim is the proof. A
- * run that has an outcome keeps it.
+ * run that has an outcome keeps it. `foundAt`, else now, is its end where nothing tells; `brief` waits for others who
+ * change the record half a second and not ten.
  *
  * @category recovering
  * @since 0.1.0
  */
 export const recover = Effect.fnUntraced(
-  function*({ record, target }: Claim, foundAt?: number): Effect.fn.Return<RunRecord, StoreError, RunStore> {
+  function*(
+    { record, target }: Claim,
+    options?: { readonly foundAt?: number | undefined; readonly brief?: boolean | undefined }
+  ): Effect.fn.Return<RunRecord, StoreError, RunStore> {
     const store = yield* RunStore
     if (isTerminal(record)) return record
-    const { endedAt } = yield* crashed(record, target.dir, foundAt ?? (yield* Clock.currentTimeMillis))
-    return yield* store.update(target.id, (before) => endedAt === undefined ? before : end(before, endedAt))
+    const { endedAt } = yield* crashed(record, target.dir, options?.foundAt ?? (yield* Clock.currentTimeMillis))
+    return yield* store.update(target.id, (before) => endedAt === undefined ? before : end(before, endedAt), {
+      brief: options?.brief
+    })
   }
 )
 

@@ -85,6 +85,8 @@ export class RunStore extends Context.Service<RunStore, {
       readonly fsync?: boolean | undefined
       /** What the record should have held, in case something has broken it. */
       readonly lost?: RunRecord | undefined
+      /** Wait for others who change it half a second and not ten. */
+      readonly brief?: boolean | undefined
     }
   ) => Effect.Effect<RunRecord, StoreError>
   /** Orders a bundle to be kept, whatever the policy says. */

@@ -73,6 +73,7 @@ describe("the liveness table", () => {
     ["not terminal, no lease", { lock: LockEvidence.Absent(), record: running }, "Unknown LeaseMissing"],
     ["lease is a link", { lock: LockEvidence.NotAFile({ kind: "link" }) }, "Unknown LeaseNotAFile"],
     ["lease is a FIFO", { lock: LockEvidence.NotAFile({ kind: "fifo" }) }, "Unknown LeaseNotAFile"],
+    ["lease is a directory", { lock: LockEvidence.NotAFile({ kind: "directory" }) }, "Unknown LeaseNotAFile"],
     ["lease is unreadable", { lock: LockEvidence.Unusable({ code: "EACCES" }) }, "Unknown LeaseUnusable"],
     ["locks unsupported", { lock: LockEvidence.Unusable({ code: "ENOLCK" }) }, "Unknown LeaseUnusable"],
     ["lease of another user", { lock: LockEvidence.NotOurs() }, "Unknown LeaseNotOurs"],

@@ -47,10 +47,14 @@ export const update = Effect.fnUntraced(
   function*(
     bundle: string,
     change: (record: RunRecord) => RunRecord,
-    options?: { readonly fsync?: boolean | undefined; readonly lost?: RunRecord | undefined }
+    options?: {
+      readonly fsync?: boolean | undefined
+      readonly lost?: RunRecord | undefined
+      readonly brief?: boolean | undefined
+    }
   ): Effect.fn.Return<RunRecord, Errno | RecordError, Scope.Scope> {
     // What cannot be opened has nothing to lock; what is wrong with it is for the reading to say.
-    yield* Effect.catchIf(RecordLock.take(bundle), (errno) => errno.code !== "EBUSY", () => Effect.void)
+    yield* Effect.catchIf(RecordLock.take(bundle, options), (errno) => errno.code !== "EBUSY", () => Effect.void)
     const current = yield* read(bundle)
     const record = Result.isSuccess(current) ? current.success : standIn(current.failure, options?.lost)
     if (record === undefined) return yield* Effect.fromResult(current)

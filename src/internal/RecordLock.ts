@@ -2,7 +2,6 @@
  * Keeping everybody from changing a record while something is done that rests on what it says. A claim alone does not:
  * people pin a run without a lease.
  */
-import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Random from "effect/Random"
 import * as Result from "effect/Result"
@@ -15,6 +14,9 @@ import { pause } from "./Pause.ts"
 
 /** With the waits between, some ten seconds: whoever changes a record is done in milliseconds, on most disks. */
 const maxTries = 200
+
+/** Some half a second, for a pass, which nobody who is stopped in the middle of a change may hold up. */
+const maxTriesInBrief = 10
 
 /** A file that was replaced before it was locked is the lock of nobody any more. */
 const isLocked = Effect.fnUntraced(function*(fd: number, path: string) {
@@ -37,13 +39,18 @@ const tryOnce = Effect.fnUntraced(function*(path: string) {
 })
 
 /**
- * Takes the lock that every change of a record takes, until the scope ends. Only for a record that can be read.
+ * Takes the lock that every change of a record takes, until the scope ends. Only for a record that can be read. Fails
+ * with EBUSY where somebody else keeps it.
  *
  * @internal
  */
-export const take = Effect.fnUntraced(function*(bundle: string): Effect.fn.Return<void, Errno, Scope.Scope> {
+export const take = Effect.fnUntraced(function*(
+  bundle: string,
+  options?: { readonly brief?: boolean | undefined }
+): Effect.fn.Return<void, Errno, Scope.Scope> {
   const path = `${bundle}/run.json`
-  for (let tries = 0; tries < maxTries; tries++) {
+  const most = options?.brief === true ? maxTriesInBrief : maxTries
+  for (let tries = 0; tries < most; tries++) {
     const fd = yield* Effect.acquireRelease(
       tryOnce(path),
       (fd) => fd === undefined ? Effect.void : Effect.flatMap(Files, (files) => files.close(fd))
@@ -53,26 +60,3 @@ export const take = Effect.fnUntraced(function*(bundle: string): Effect.fn.Retur
   }
   return yield* new Errno({ code: "EBUSY", call: "lock", path, cause: new Error("another process keeps writing it") })
 })
-
-/** Whoever changes a record is done in milliseconds; somebody who is stopped meanwhile must not hold up a pass. */
-const patience = Duration.millis(500)
-
-/**
- * The same for one who has other things to do. Who may not write the record goes without the lock, as those do who
- * change it.
- *
- * @internal
- */
-export const takeSoon = (bundle: string): Effect.Effect<void, Errno, Scope.Scope> => {
-  const busy = new Errno({
-    code: "EBUSY",
-    call: "lock",
-    path: `${bundle}/run.json`,
-    cause: new Error("another process is writing it")
-  })
-  return take(bundle).pipe(
-    Effect.interruptible,
-    Effect.timeoutOrElse({ duration: patience, orElse: () => Effect.fail(busy) }),
-    Effect.catchIf(({ code }) => code === "EACCES" || code === "ENOENT", () => Effect.void)
-  )
-}

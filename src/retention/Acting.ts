@@ -107,10 +107,17 @@ const keepUnmoved = Effect.fnUntraced(function*(pass: Pass, row: Row, errno: Err
   leaveOver(pass, row, 1)
 })
 
-/** Under the lock of the record whoever has pinned the bundle is seen, and whoever is about to will find it gone. */
+/**
+ * Under the lock of the record whoever has pinned the bundle is seen, and whoever is about to will find it gone. Who may
+ * not write the record goes without, as those do who change it.
+ */
 const claimAndRemove = Effect.fnUntraced(function*(pass: Pass, decision: Removal, row: Row) {
   const { target } = yield* pass.lease.claim({ id: row.id, dir: pass.store.dir(row.id) })
-  yield* RecordLock.takeSoon(target.dir)
+  yield* Effect.catchIf(
+    RecordLock.take(target.dir, { brief: true }),
+    ({ code }) => code === "EACCES" || code === "ENOENT",
+    () => Effect.void
+  )
   yield* removeDead(pass, yield* Effect.fromResult(yield* RecordFile.read(target.dir)), decision, row)
 })
 

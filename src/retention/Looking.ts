@@ -3,14 +3,13 @@ import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import type { Holder } from "../Holder.ts"
 import * as Crash from "../internal/Crash.ts"
-import * as RecordLock from "../internal/RecordLock.ts"
 import type { LeaseError, Target } from "../Lease.ts"
 import { describeDoubt } from "../Liveness.ts"
 import * as Recovery from "../Recovery.ts"
 import type { Row } from "../RunIndex.ts"
 import { isTerminal, type RunRecord } from "../RunRecord.ts"
 import type { Entry } from "../RunStore.ts"
-import { StoreError, StoreReason } from "../StoreError.ts"
+import type { StoreError } from "../StoreError.ts"
 import { type Frame, isOver, type Pass, rowOf, tellFailure, tellRecovery } from "./Pass.ts"
 
 /** @internal */
@@ -44,18 +43,10 @@ const unrecovered = Effect.fnUntraced(
   }
 )
 
-/** Whoever is to change the record waits for others who do, and longer than a pass may. */
-const untilUnlocked = ({ dir }: Target) =>
-  Effect.mapError(
-    Effect.scoped(RecordLock.takeSoon(dir)),
-    (errno) => new StoreError({ reason: StoreReason.System({ errno }) })
-  )
-
 /** A claim is the proof that its owner is dead; whoever slipped in since the look keeps it. */
 const writeEnd = (frame: Frame, target: Target) =>
   frame.lease.claim(target).pipe(
-    Effect.tap(untilUnlocked(target)),
-    Effect.flatMap((claim) => Recovery.recover(claim, frame.now)),
+    Effect.flatMap((claim) => Recovery.recover(claim, { foundAt: frame.now, brief: true })),
     Effect.scoped,
     Effect.uninterruptible,
     Effect.result

@@ -6,6 +6,14 @@ import { gate, leasehold, run } from "../support/Worker.ts"
 
 const runs = (root: string, ...args: ReadonlyArray<string>) => run(root, ["run", "--retention", "off", ...args])
 
+/** A run whose program has begun, and works until the gate opens. */
+const atWork = Effect.fnUntraced(function*(root: string, end: { readonly wait: string }) {
+  const argv = ["sh", "-c", `echo at-work; ${end.wait}`]
+  const owner = yield* leasehold(root, ["run", "--retention", "off", "--", ...argv])
+  yield* owner.line("at-work")
+  return owner
+})
+
 describe("leasehold resume", () => {
   it.live("goes on with the recorded command in its directory, keeps both outputs, and exits as it does", () =>
     withRoot((root) =>
@@ -66,16 +74,7 @@ describe("leasehold resume", () => {
     withRoot((root) =>
       Effect.gen(function*() {
         const end = yield* gate(`${root}-end`)
-        const owner = yield* leasehold(root, [
-          "run",
-          "--retention",
-          "off",
-          "--",
-          "sh",
-          "-c",
-          `echo at-work; ${end.wait}`
-        ])
-        yield* owner.line("at-work")
+        const owner = yield* atWork(root, end)
         yield* owner.kill("SIGKILL")
         yield* owner.exit
         const early = yield* run(root, ["resume", "latest", "--retention", "off", "--", "true"])
@@ -108,16 +107,7 @@ describe("leasehold attach", () => {
     withRoot((root) =>
       Effect.gen(function*() {
         const end = yield* gate(`${root}-end`)
-        const owner = yield* leasehold(root, [
-          "run",
-          "--retention",
-          "off",
-          "--",
-          "sh",
-          "-c",
-          `echo at-work; ${end.wait}`
-        ])
-        yield* owner.line("at-work")
+        const owner = yield* atWork(root, end)
         const leave = yield* gate(`${root}-leave`)
         const script = `echo "in $LEASEHOLD_RUN_ID"; ${leave.wait}; exit 7`
         const joined = yield* leasehold(root, ["attach", "latest", "--", "sh", "-c", script])
