@@ -2,9 +2,8 @@
  * `index.db` on the disk: when it is believed, how a new one is begun, and how what a pass has done is made to last.
  */
 import * as Effect from "effect/Effect"
-import * as Exit from "effect/Exit"
 import * as Result from "effect/Result"
-import * as Scope from "effect/Scope"
+import type * as Scope from "effect/Scope"
 import type { IndexBroken, Session } from "../RunIndex.ts"
 import { Errno } from "./Errno.ts"
 import { Files, Flags, type Info } from "./Files.ts"
@@ -13,6 +12,7 @@ import * as IndexSeal from "./IndexSeal.ts"
 import { sameFile } from "./io.ts"
 import { Kernel } from "./Kernel.ts"
 import * as Sqlite from "./Sqlite.ts"
+import { tentatively } from "./Tentative.ts"
 
 const pathOf = (root: string) => `${root}/index.db`
 const asideOf = (root: string) => `${root}/index.db.aside`
@@ -189,20 +189,14 @@ const openNew = Effect.fnUntraced(function*(root: string) {
   }).pipe(Effect.tapError(() => remove(pathOf(root))))
 })
 
-/** Keeps what an attempt has acquired only if something has come of it. */
-const keptIfGood = Effect.fnUntraced(function*<A, E>(attempt: Effect.Effect<A, E, Scope.Scope>) {
-  const scope = yield* Scope.fork(yield* Effect.scope)
-  return yield* Scope.provide(attempt, scope).pipe(Effect.onError(() => Scope.close(scope, Exit.void)))
-})
-
 const openOrBegin = Effect.fnUntraced(function*(root: string) {
-  const sealed = yield* Effect.result(keptIfGood(openSealed(root)))
+  const sealed = yield* Effect.result(tentatively(openSealed(root)))
   if (Result.isSuccess(sealed)) return sealed.success
   const { outOfReach, reason } = sealed.failure
   if (outOfReach) return yield* Effect.fail(sealed.failure)
   const stuck = (cause: Errno | IndexBroken) => refuse(`${reason}, and none can be begun: ${cause.message}`)
   yield* Effect.catch(moveAside(root), stuck)
-  return yield* Effect.catch(keptIfGood(openNew(root)), stuck)
+  return yield* Effect.catch(tentatively(openNew(root)), stuck)
 })
 
 /** An index that turns out to be broken while it is used would be believed, and break, in every pass to come. */
@@ -216,7 +210,7 @@ const setAsideIfBroken = Effect.fnUntraced(function*(root: string, connection: (
 const inFile = Effect.fnUntraced(function*(root: string, options: { readonly dryRun: boolean }) {
   let connection: Sqlite.Connection | undefined
   if (!options.dryRun) yield* setAsideIfBroken(root, () => connection)
-  const opened = yield* options.dryRun ? keptIfGood(openSealed(root)) : openOrBegin(root)
+  const opened = yield* options.dryRun ? tentatively(openSealed(root)) : openOrBegin(root)
   connection = opened.connection
   const changes = yield* Effect.mapError(IndexDatabase.changes(connection), refusalOf)
   const commit = options.dryRun ? Effect.void : committing(opened, changes)

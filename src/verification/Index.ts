@@ -3,8 +3,8 @@ import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
-import { Files, Flags } from "../internal/Files.ts"
-import { Locks } from "../internal/Locks.ts"
+import { Files } from "../internal/Files.ts"
+import * as PassLock from "../retention/PassLock.ts"
 import * as RunId from "../RunId.ts"
 import { type Day, type IndexBroken, type Row, RunIndex } from "../RunIndex.ts"
 import { type RunRecord, toMillis } from "../RunRecord.ts"
@@ -13,13 +13,7 @@ import { Fault, type Finding, Outcome } from "../VerificationFinding.ts"
 import { finding, type Options } from "./Options.ts"
 
 /** Keeps passes away until the scope ends. Where there is no lock file yet, none has ever been here, and none is made. */
-const keepPassesAway = Effect.fnUntraced(function*(root: string): Effect.fn.Return<boolean, never, Scope.Scope> {
-  const files = yield* Files
-  const locks = yield* Locks
-  const path = `${root}/retention.lock`
-  const fd = yield* Effect.result(Effect.acquireRelease(files.open(path, Flags.lock), files.close))
-  return Result.isFailure(fd) || (yield* Effect.orElseSucceed(locks.tryExclusive(fd.success, path), () => true))
-})
+const keepPassesAway = (root: string) => PassLock.take(root, { dryRun: true })
 
 interface Known {
   readonly days: ReadonlyMap<string, Day>
