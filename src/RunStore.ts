@@ -24,7 +24,6 @@ import type { Bundle, Draft, Entry } from "./Bundle.ts"
 import { make as makeBuilder } from "./internal/BundleBuilder.ts"
 import * as Crash from "./internal/Crash.ts"
 import { variable } from "./internal/Environment.ts"
-import { type Errno } from "./internal/Errno.ts"
 import { Files } from "./internal/Files.ts"
 import * as RecordFile from "./internal/RecordFile.ts"
 import * as StoreRoot from "./internal/StoreRoot.ts"
@@ -35,7 +34,7 @@ import * as Outcome from "./Outcome.ts"
 import * as RunId from "./RunId.ts"
 import { RecordError, type RunRecord, timestamp } from "./RunRecord.ts"
 import { isShownStatus, mayBe, shown, type ShownStatus } from "./RunStatus.ts"
-import { StoreError, StoreReason } from "./StoreError.ts"
+import { orSystem, StoreError, StoreReason } from "./StoreError.ts"
 
 /**
  * @category options
@@ -95,8 +94,6 @@ export class RunStore extends Context.Service<RunStore, {
 }>()("leasehold/RunStore") {}
 
 const fail = (reason: StoreReason) => Effect.fail(new StoreError({ reason }))
-
-const orSystem = Effect.mapError((errno: Errno) => new StoreError({ reason: StoreReason.System({ errno }) }))
 
 const notABundle = (kind: string | undefined) =>
   new RecordError({ reason: { _tag: "NotABundle", kind: kind ?? "thing of an unknown kind" } })

@@ -4,6 +4,7 @@
  * @since 0.1.0
  */
 import * as Data from "effect/Data"
+import * as Effect from "effect/Effect"
 import type { Errno } from "./internal/Errno.ts"
 import type { RunId } from "./RunId.ts"
 import type { RecordError } from "./RunRecord.ts"
@@ -68,3 +69,10 @@ export class StoreError extends Data.TaggedError("StoreError")<{ readonly reason
     return explain(this.reason)
   }
 }
+
+/**
+ * What the system refused, as an error of the store.
+ *
+ * @internal
+ */
+export const orSystem = Effect.mapError((errno: Errno) => new StoreError({ reason: StoreReason.System({ errno }) }))

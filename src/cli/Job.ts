@@ -65,6 +65,9 @@ export const checkJob = Effect.fnUntraced(function*(flags: JobFlags, command: Re
   return [first, ...rest] satisfies Argv
 })
 
+/** As the library has it. */
+export const retentionOf = (when: "off" | "background" | "before" | "after") => when === "off" ? when : { when }
+
 const outcomeOf = (ended: Child.Ended): Outcome => {
   const exit = ended.signal === undefined ? { code: ended.exitCode } : { signal: ended.signal }
   if (ended.exitCode === 0) return { status: "ok", exit }

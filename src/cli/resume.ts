@@ -5,10 +5,10 @@ import * as Result from "effect/Result"
 import { replacement } from "../Redaction.ts"
 import * as Run from "../Run.ts"
 import type { RunRecord } from "../RunRecord.ts"
-import { StoreError, StoreReason } from "../StoreError.ts"
+import { orSystem, StoreError, StoreReason } from "../StoreError.ts"
 import { findRun, runName, Store } from "./Context.ts"
 import { UsageError } from "./ExitCode.ts"
-import { checkJob, commandAfterDashes, job, jobFlags, noTelemetry, retentionFlag } from "./Job.ts"
+import { checkJob, commandAfterDashes, job, jobFlags, noTelemetry, retentionFlag, retentionOf } from "./Job.ts"
 import { mark } from "./Mark.ts"
 
 /** The recorded command, where it can be run again as it was: what was redacted is not known any more. */
@@ -23,9 +23,7 @@ const recordedCommand = Effect.fnUntraced(function*({ command, id }: RunRecord) 
 /** A line in what is kept, so that one attempt can be told from another. */
 const markAttempt = Effect.flatMap(
   DateTime.now,
-  (now) => mark(["stdout.log", "stderr.log"], `resumed ${DateTime.formatIso(now)}`)
-).pipe(
-  Effect.mapError((errno) => new StoreError({ reason: StoreReason.System({ errno }) }))
+  (now) => orSystem(mark(["stdout.log", "stderr.log"], `resumed ${DateTime.formatIso(now)}`))
 )
 
 const flags = { run: runName, ...jobFlags, retention: retentionFlag, command: commandAfterDashes(0) }
@@ -44,7 +42,7 @@ export const resume = Command.make("resume", flags).pipe(
     const argv = yield* checkJob(given, recorded?.argv ?? given.command)
     const cwd = recorded?.cwd ?? process.cwd()
     yield* Effect.andThen(markAttempt, job(given, argv, cwd)).pipe(Run.resume(id, {
-      retention: given.retention === "off" ? "off" : { when: given.retention },
+      retention: retentionOf(given.retention),
       telemetry: noTelemetry
     }))
   })),

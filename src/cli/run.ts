@@ -7,7 +7,7 @@ import * as NodePath from "node:path"
 import { standard } from "../Redaction.ts"
 import * as Run from "../Run.ts"
 import { StoreOrNew } from "./Context.ts"
-import { checkJob, commandAfterDashes, job, jobFlags, noTelemetry, retentionFlag } from "./Job.ts"
+import { checkJob, commandAfterDashes, job, jobFlags, noTelemetry, retentionFlag, retentionOf } from "./Job.ts"
 import { parseTag, tagFlag } from "./Tags.ts"
 
 const flags = {
@@ -36,7 +36,7 @@ export const run = Command.make("run", flags).pipe(
       tags: Object.fromEntries(tags.map(([key, value]) => [key, value ?? ""])),
       command: { argv, cwd: process.cwd(), ...(given.tty ? { tty: true } : {}) },
       unprotected: given.unprotected,
-      retention: given.retention === "off" ? "off" : { when: given.retention },
+      retention: retentionOf(given.retention),
       telemetry: noTelemetry
     }))
   })),

@@ -15,7 +15,7 @@ import * as Outcome from "../Outcome.ts"
 import type { RunId } from "../RunId.ts"
 import { isTerminal, type RunRecord, timestamp } from "../RunRecord.ts"
 import { RunStore } from "../RunStore.ts"
-import { StoreError, StoreReason } from "../StoreError.ts"
+import { orSystem, type StoreError } from "../StoreError.ts"
 import * as Telemetry from "../Telemetry.ts"
 import { Files } from "./Files.ts"
 import * as Signals from "./Signals.ts"
@@ -46,9 +46,7 @@ const pathsOf = (dir: string): Paths => ({
 const makeArtifact = Effect.fnUntraced(function*(dir: string, name: string) {
   const files = yield* Files
   const path = `${dir}/artifacts/${yield* Effect.fromResult(ArtifactName.parse(name))}`
-  yield* files.mkdir(path.slice(0, path.lastIndexOf("/")), { recursive: true }).pipe(
-    Effect.mapError((errno) => new StoreError({ reason: StoreReason.System({ errno }) }))
-  )
+  yield* orSystem(files.mkdir(path.slice(0, path.lastIndexOf("/")), { recursive: true }))
   return path
 })
 

@@ -9,9 +9,8 @@ import * as Schema from "effect/Schema"
 import * as NodeOs from "node:os"
 import * as NodePath from "node:path"
 import { Timestamp, timestamp } from "../RunRecord.ts"
-import { StoreError, StoreReason } from "../StoreError.ts"
+import { orSystem, StoreError, StoreReason } from "../StoreError.ts"
 import { variable } from "./Environment.ts"
-import type { Errno } from "./Errno.ts"
 import { Files } from "./Files.ts"
 import { nonce, readText, writeNew } from "./io.ts"
 import { Kernel } from "./Kernel.ts"
@@ -51,8 +50,6 @@ export const defaultRoot: Effect.Effect<string> = Effect.gen(function*() {
 
 const unsafe = (root: string, problem: string, mend: string) =>
   Effect.fail(new StoreError({ reason: StoreReason.UnsafeRoot({ root, problem, mend }) }))
-
-const orSystem = Effect.mapError((errno: Errno) => new StoreError({ reason: StoreReason.System({ errno }) }))
 
 const isWithin = (path: string, parent: string) => path === parent || path.startsWith(`${parent}/`)
 
