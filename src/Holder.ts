@@ -103,6 +103,14 @@ export const make = Effect.fnUntraced(
   }
 )
 
+/**
+ * All of them in words. There may be one more of each: a holder need not leave a name.
+ *
+ * @internal
+ */
+export const describeAll = (holders: ReadonlyArray<Holder>): string =>
+  holders.length === 0 ? "a process that left no name" : holders.map(describe).join(", ")
+
 const fileOf = (bundle: string, holder: Holder) => `${bundle}/holders/${holder.id}.json`
 
 /** @internal */

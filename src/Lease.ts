@@ -17,7 +17,7 @@ import type * as Duration from "effect/Duration"
 import type * as Effect from "effect/Effect"
 import type * as Result from "effect/Result"
 import type * as Scope from "effect/Scope"
-import { describe, type Holder, type Role } from "./Holder.ts"
+import { describeAll, type Holder, type Role } from "./Holder.ts"
 import type { Errno } from "./internal/Errno.ts"
 import { describeDoubt, type Doubt, type Liveness } from "./Liveness.ts"
 import type { RunId } from "./RunId.ts"
@@ -63,12 +63,9 @@ export type LeaseReason = Data.TaggedEnum<{
  */
 export const LeaseReason = Data.taggedEnum<LeaseReason>()
 
-const names = (holders: ReadonlyArray<Holder>) =>
-  holders.length === 0 ? "a process that left no name" : holders.map(describe).join(", ")
-
 const explain = LeaseReason.$match({
-  Held: ({ holders }) => `in use by ${names(holders)}`,
-  Claimed: ({ holders }) => `being removed, archived or changed by ${names(holders)}; try again`,
+  Held: ({ holders }) => `in use by ${describeAll(holders)}`,
+  Claimed: ({ holders }) => `being removed, archived or changed by ${describeAll(holders)}; try again`,
   Undecided: ({ doubt }) => `cannot tell whether it is in use: ${describeDoubt(doubt)}`,
   RunGone: () => "has been removed",
   LeaseLost: () =>

@@ -9,7 +9,7 @@
  */
 import * as Data from "effect/Data"
 import * as Result from "effect/Result"
-import { describe, type Holder, type HolderTrace } from "./Holder.ts"
+import { describe, describeAll, type Holder, type HolderTrace } from "./Holder.ts"
 import type { RecordError, RunRecord } from "./RunRecord.ts"
 import { isTerminal } from "./RunRecord.ts"
 
@@ -194,8 +194,7 @@ export const describeDoubt = Doubt.$match({
  * @since 0.1.0
  */
 export const describeLiveness = Liveness.$match({
-  Live: ({ holders }) =>
-    holders.length === 0 ? "held by a process that left no name" : `held by ${holders.map(describe).join(", ")}`,
+  Live: ({ holders }) => `held by ${describeAll(holders)}`,
   Dead: ({ proof }) => proof,
   Unknown: ({ doubt }) => describeDoubt(doubt)
 })

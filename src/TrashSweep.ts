@@ -285,3 +285,11 @@ export const sweep = (root: string, options: SweepOptions): Effect.Effect<SweepR
       Effect.catch((errno) => Effect.succeed(withoutTrash(trash, errno)))
     )
   })
+
+/**
+ * The same without a bound.
+ *
+ * @internal
+ */
+export const sweepAll = (root: string): Effect.Effect<SweepReport> =>
+  sweep(root, { maxUnlinked: Number.POSITIVE_INFINITY })

@@ -3,7 +3,7 @@ import * as Console from "effect/Console"
 import * as Effect from "effect/Effect"
 import * as Stream from "effect/Stream"
 import type * as Documents from "../Documents.ts"
-import { describe, type Holder } from "../Holder.ts"
+import { describeAll } from "../Holder.ts"
 import { LeaseError, LeaseReason } from "../Lease.ts"
 import * as Recovery from "../Recovery.ts"
 import type { StoreError } from "../StoreError.ts"
@@ -14,16 +14,13 @@ import { exitBy, findAll, runNames } from "./Several.ts"
 
 type Outcome = Recovery.Recovered
 
-const holdersText = (holders: ReadonlyArray<Holder>) =>
-  holders.length === 0 ? "a process that left no name" : holders.map(describe).join(", ")
-
 /** What a person is told; of runs that have ended only who asked for them by name. */
 const say = (outcome: Outcome, isNamed: boolean): Effect.Effect<void> => {
   switch (outcome._tag) {
     case "Recovered":
       return Console.log(`recovered ${outcome.id}: it had crashed`)
     case "Live":
-      return Console.log(harmless(`live ${outcome.id}: in use by ${holdersText(outcome.holders)}`))
+      return Console.log(harmless(`live ${outcome.id}: in use by ${describeAll(outcome.holders)}`))
     case "Unknown":
       return Console.log(paint("red", harmless(`unknown ${outcome.id}: ${outcome.reason}`)))
     case "Ended":

@@ -39,15 +39,13 @@ const removeAll = Effect.fnUntraced(function*(names: ReadonlyArray<string>) {
   return { removed, failures }
 })
 
-/** What was removed is deleted at once, however long that takes: whoever names a run wants its space back. */
-const sweep = (root: string) => TrashSweep.sweep(root, { maxUnlinked: Number.POSITIVE_INFINITY })
-
 export const rm = Command.make("rm", { runs: runNames({ min: 1 }) }).pipe(
   Command.withDescription("Remove runs that nobody works in and nobody has pinned, and give their space back"),
   Command.withHandler(Effect.fn(function*({ runs }) {
     const { root } = yield* RunStore
     const { failures, removed } = yield* removeAll(runs)
-    const swept = removed.length === 0 ? undefined : yield* sweep(root)
+    // However long it takes: whoever names a run wants its space back.
+    const swept = removed.length === 0 ? undefined : yield* TrashSweep.sweepAll(root)
     const freedBytes = swept?.freedBytes ?? 0
     const undeleted = swept?.failed ?? []
     if (yield* Json) {

@@ -5,6 +5,7 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Stream from "effect/Stream"
 import type * as Documents from "../Documents.ts"
+import { countOf } from "../RetentionReason.ts"
 import { RunStore } from "../RunStore.ts"
 import * as SqliteIndex from "../SqliteIndex.ts"
 import * as Verification from "../Verification.ts"
@@ -59,8 +60,6 @@ const lines = (root: string, finding: Finding): string => {
   return below === undefined ? text : `${text}\n         ${below}`
 }
 
-const count = (number: number, one: string, many = `${one}s`) => `${number} ${number === 1 ? one : many}`
-
 const tallyOf = (findings: ReadonlyArray<Finding>) => ({
   problems: findings.filter(isOpenProblem).length,
   notes: findings.filter(({ fault, outcome }) => severityOf(fault) === "note" && outcome._tag !== "Mended").length,
@@ -91,7 +90,9 @@ export const verify = Command.make("verify", flags).pipe(
         } satisfies typeof Documents.Verify.Type
       )
       : Console.error(
-        `${count(checked, "run")} checked: ${count(problems, "problem")}, ${count(notes, "note")}, ${mended} mended`
+        `${countOf(checked, "run")} checked: ${countOf(problems, "problem")}, ${
+          countOf(notes, "note")
+        }, ${mended} mended`
       )
     if (problems > 0) return yield* Effect.fail(new ExitWith(1))
   })),

@@ -153,10 +153,8 @@ export const staging = (options: Options): Stream.Stream<Finding, never, RunStor
 
 // == trash
 
-const sweepAll = (root: string) => TrashSweep.sweep(root, { maxUnlinked: Number.POSITIVE_INFINITY })
-
 const trashOutcomes = Effect.fnUntraced(function*(root: string) {
-  const { failed, left } = yield* sweepAll(root)
+  const { failed, left } = yield* TrashSweep.sweepAll(root)
   const reasonFor = (path: string) => failed.find((each) => each.path.startsWith(path))?.reason ?? "it is still there"
   const { entries } = yield* list(`${root}/trash`)
   const outcomeOf = ({ path }: Named) =>
