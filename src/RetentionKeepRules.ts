@@ -38,7 +38,12 @@ const spans: { readonly [P in Period]: (millis: number) => number } = {
 export const startOfSpan = (period: Period, millis: number): number =>
   DateTime.toEpochMillis(DateTime.startOf(DateTime.makeUnsafe(millis), units[period], { weekStartsOn: 1 }))
 
-const units = { hourly: "hour", daily: "day", weekly: "week", monthly: "month", yearly: "year" } as const
+/**
+ * The unit of the calendar that each period is of.
+ *
+ * @internal
+ */
+export const units = { hourly: "hour", daily: "day", weekly: "week", monthly: "month", yearly: "year" } as const
 
 /**
  * A finished bundle, as a rule sees it. One that is clock ahead is judged, and takes nobody's place.

@@ -4,6 +4,7 @@
  * @since 0.1.0
  */
 import * as Duration from "effect/Duration"
+import { units } from "./RetentionKeepRules.ts"
 import { hasLimits, isEmpty, periodFields, type RetentionPolicy } from "./RetentionPolicy.ts"
 import { countOf, lengthText, sizeText } from "./RetentionReason.ts"
 
@@ -21,15 +22,13 @@ const limitsOf = (policy: RetentionPolicy): ReadonlyArray<string> => {
   return parts
 }
 
-const nouns = { hourly: "hour", daily: "day", weekly: "week", monthly: "month", yearly: "year" } as const
-
 const keptBy = (policy: RetentionPolicy): ReadonlyArray<string> => {
   const parts = ["pinned ones"]
   if (policy.keepLast !== undefined) parts.push(policy.keepLast === 1 ? "the newest" : `the newest ${policy.keepLast}`)
   for (const [field, period] of periodFields) {
     const count = policy[field]
     if (count === undefined) continue
-    const spans = count === 1 ? `the last ${nouns[period]}` : `each of the last ${countOf(count, nouns[period])}`
+    const spans = count === 1 ? `the last ${units[period]}` : `each of the last ${countOf(count, units[period])}`
     parts.push(`the newest of ${spans} with runs`)
   }
   if (policy.keepWithin !== undefined) {
