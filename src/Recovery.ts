@@ -12,7 +12,7 @@ import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import * as Stream from "effect/Stream"
 import type { Holder } from "./Holder.ts"
-import { crashed, end } from "./internal/Crash.ts"
+import { end, endOf } from "./internal/Crash.ts"
 import { type Claim, Lease, type LeaseError } from "./Lease.ts"
 import { describeDoubt } from "./Liveness.ts"
 import type { RunId } from "./RunId.ts"
@@ -35,8 +35,8 @@ export const recover = Effect.fnUntraced(
   ): Effect.fn.Return<RunRecord, StoreError, RunStore> {
     const store = yield* RunStore
     if (isTerminal(record)) return record
-    const { endedAt } = yield* crashed(record, target.dir, options?.foundAt ?? (yield* Clock.currentTimeMillis))
-    return yield* store.update(target.id, (before) => endedAt === undefined ? before : end(before, endedAt), {
+    const endedAt = yield* endOf(record, target.dir, options?.foundAt ?? (yield* Clock.currentTimeMillis))
+    return yield* store.update(target.id, (before) => end(before, endedAt), {
       brief: options?.brief
     })
   }

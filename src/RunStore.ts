@@ -32,7 +32,7 @@ import { Lease, type LeaseError } from "./Lease.ts"
 import { Doubt, Liveness } from "./Liveness.ts"
 import * as Outcome from "./Outcome.ts"
 import * as RunId from "./RunId.ts"
-import { RecordError, type RunRecord, timestamp } from "./RunRecord.ts"
+import { isTerminal, RecordError, type RunRecord, timestamp } from "./RunRecord.ts"
 import { isShownStatus, mayBe, shown, type ShownStatus } from "./RunStatus.ts"
 import { orSystem, StoreError, StoreReason } from "./StoreError.ts"
 
@@ -213,7 +213,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
     return yield* Effect.uninterruptible(Effect.gen(function*() {
       const { held, record } = yield* lease.resume(target)
       const now = yield* Clock.currentTimeMillis
-      const { endedAt } = yield* Crash.crashed(record, target.dir, now)
+      const endedAt = isTerminal(record) ? undefined : yield* Crash.endOf(record, target.dir, now)
       const startedAt = timestamp(DateTime.makeUnsafe(now))
       // Of what is there now: people pin a run without a lease.
       const resumed = yield* update(

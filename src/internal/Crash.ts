@@ -44,12 +44,19 @@ export const end = (record: RunRecord, endedAt: Timestamp): RunRecord =>
   }
 
 /**
- * What the record of a run becomes that was found dead at an instant, in milliseconds since 1970. Writes nothing.
+ * When a run ended that was found dead at an instant, in milliseconds since 1970.
  *
  * @internal
  */
-export const crashed = Effect.fnUntraced(function*(record: RunRecord, dir: string, foundAt: number) {
+export const endOf = Effect.fnUntraced(function*(record: RunRecord, dir: string, foundAt: number) {
   const { startedAt } = record.attempts.at(-1) ?? record
-  const endedAt = yield* findEnd(dir, toMillis(startedAt), foundAt)
-  return end(record, timestamp(DateTime.makeUnsafe(endedAt)))
+  return timestamp(DateTime.makeUnsafe(yield* findEnd(dir, toMillis(startedAt), foundAt)))
 })
+
+/**
+ * What the record of such a run becomes. Writes nothing.
+ *
+ * @internal
+ */
+export const crashed = (record: RunRecord, dir: string, foundAt: number): Effect.Effect<RunRecord, never> =>
+  Effect.map(endOf(record, dir, foundAt), (endedAt) => end(record, endedAt))
