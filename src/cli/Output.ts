@@ -6,7 +6,7 @@ import * as NodeUtil from "node:util"
 
 type Format = Parameters<typeof NodeUtil.styleText>[0]
 
-/** Plain text unless standard output is a terminal that may be coloured (NO_COLOR, FORCE_COLOR, TERM). */
+/** Plain text unless standard output is a terminal that may be coloured (NO_COLOR, FORCE_COLOR, TERM, CI). */
 export const paint = (format: Format, text: string): string =>
   NodeUtil.styleText(format, text, { stream: process.stdout })
 

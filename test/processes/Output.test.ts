@@ -159,7 +159,7 @@ const onTerminal = (root: string, args: ReadonlyArray<string>, env: Readonly<Rec
       "--allow-temp",
       ...rest
     ],
-    { env: { TERM: "xterm-256color", NO_COLOR: undefined, FORCE_COLOR: undefined, ...env } }
+    { env: { TERM: "xterm-256color", ...env } }
   ).pipe(Effect.flatMap((worker) => worker.exit))
 }
 

@@ -33,8 +33,10 @@ export interface WorkerOptions {
   readonly input?: string
 }
 
-/** The run that these tests may themselves be in is not theirs. */
-const { LEASEHOLD_ROOT: _1, LEASEHOLD_RUN_DIR: _2, LEASEHOLD_RUN_ID: _3, ...environment } = process.env
+/** The run that these tests may be in is not theirs, and a service that runs them says CI or NO_COLOR to itself alone. */
+const foreign = /^(LEASEHOLD_|CI$|TF_BUILD$|NO_COLOR$|FORCE_COLOR$|NODE_DISABLE_COLORS$)/
+
+const environment = Object.fromEntries(Object.entries(process.env).filter(([name]) => !foreign.test(name)))
 
 /** Starts a program; it is killed with the scope if it is still there. */
 export const start = (
