@@ -20,6 +20,7 @@ import * as Result from "effect/Result"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import * as NodePath from "node:path"
+import * as ArchivePlace from "./archive/Place.ts"
 import type { Bundle, Draft, Entry } from "./Bundle.ts"
 import { make as makeBuilder } from "./internal/BundleBuilder.ts"
 import * as Crash from "./internal/Crash.ts"
@@ -145,12 +146,18 @@ const make = Effect.fnUntraced(function*(options: Options) {
       )
     )
 
+  /** Nobody who names a run of the archive is to be told that there is none. */
+  const whyMissing = Effect.fnUntraced(function*(id: RunId.RunId) {
+    const archived = yield* ArchivePlace.look(root, id)
+    return archived === undefined ? StoreReason.NoSuchRun({ name: id }) : StoreReason.Archived({ id })
+  })
+
   /** What lies where the bundle of an id should be; a link on the way there is as bad as one in its place. */
   const kindAt = Effect.fnUntraced(function*(id: RunId.RunId) {
     const files = yield* Files
     const day = yield* Effect.result(files.lstat(`${runs}/${RunId.day(id)}`))
     const there = yield* Effect.result(files.lstat(dir(id)))
-    if (Result.isFailure(there) || Result.isFailure(day)) return yield* fail(StoreReason.NoSuchRun({ name: id }))
+    if (Result.isFailure(there) || Result.isFailure(day)) return yield* fail(yield* whyMissing(id))
     return day.success.kind === "directory" ? there.success.kind : day.success.kind
   })
 
@@ -190,11 +197,14 @@ const make = Effect.fnUntraced(function*(options: Options) {
 
   const findByPrefix = Effect.fnUntraced(function*(prefix: string) {
     const found = yield* Stream.runCollect(Stream.take(listFrom(prefix), 5))
-    if (found[0] === undefined) return yield* fail(StoreReason.NoSuchRun({ name: prefix }))
-    if (found.length > 1) {
-      return yield* fail(StoreReason.Ambiguous({ prefix, candidates: found.map((entry) => entry.id) }))
-    }
-    return found[0]
+    const ids = found.map((entry) => entry.id)
+    const archived = ids.length > 1
+      ? []
+      : (yield* ArchivePlace.beginningWith(root, prefix)).filter((id) => !ids.includes(id))
+    const candidates = [...ids, ...archived].slice(0, 5)
+    if (candidates.length > 1) return yield* fail(StoreReason.Ambiguous({ prefix, candidates }))
+    if (archived[0] !== undefined) return yield* fail(StoreReason.Archived({ id: archived[0] }))
+    return found[0] ?? (yield* fail(StoreReason.NoSuchRun({ name: prefix })))
   })
 
   const find = (name: string): Effect.Effect<Entry, StoreError> => {

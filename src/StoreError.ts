@@ -26,6 +26,8 @@ export type StoreReason = Data.TaggedEnum<{
   MalformedName: { readonly name: string }
   /** Nothing in the store has that name. */
   NoSuchRun: { readonly name: string }
+  /** The run has been archived, so there is no bundle of it until it is restored. */
+  Archived: { readonly id: RunId }
   /** The environment names no run of this store. */
   NotInRun: { readonly problem: string }
   /** More than one run's id begins so. */
@@ -54,6 +56,7 @@ const explain = StoreReason.$match({
   MalformedName: ({ name }) =>
     `${shown(name)} names no run: give an id, the beginning of one, "latest" or "latest:STATUS"`,
   NoSuchRun: ({ name }) => `no run ${shown(name)} in this store`,
+  Archived: ({ id }) => `${id} has been archived; restore it first: leasehold restore ${id}`,
   NotInRun: ({ problem }) => `this process is in no run: ${problem}`,
   Ambiguous: ({ candidates, prefix }) => `${shown(prefix)} is the beginning of several ids: ${candidates.join(", ")}`,
   UnusableRecord: ({ error, id }) => `${id}: ${error.message}`,

@@ -25,6 +25,7 @@ const ofStore: Record<StoreReason["_tag"], number> = {
   IllegibleFormat: 6,
   MalformedName: usage,
   NoSuchRun: 5,
+  Archived: 5,
   NotInRun: usage,
   Ambiguous: usage,
   UnusableRecord: 1,

@@ -24,15 +24,24 @@ const parts = ["logs", "telemetry", "temp", "artifacts"]
 
 const ifCode = (code: string) => (errno: Errno) => errno.code === code
 
-/** Makes a directory in one that may have to be made first, since passes take empty ones away. */
-const makeDirectoryIn = Effect.fnUntraced(function*(parent: string, path: string) {
+/**
+ * Makes a directory in one that may have to be made first, since passes take empty ones away.
+ *
+ * @internal
+ */
+export const makeDirectoryIn = Effect.fnUntraced(function*(parent: string, path: string) {
   const files = yield* Files
   yield* files.mkdir(path).pipe(
     Effect.catchIf(ifCode("ENOENT"), () => Effect.andThen(files.mkdir(parent, { recursive: true }), files.mkdir(path)))
   )
 })
 
-const publish = Effect.fnUntraced(function*(from: string, to: string) {
+/**
+ * Puts a bundle that is whole in its place.
+ *
+ * @internal
+ */
+export const publish = Effect.fnUntraced(function*(from: string, to: string) {
   const files = yield* Files
   const day = to.slice(0, to.lastIndexOf("/"))
   const there = yield* Effect.result(files.lstat(day))
@@ -90,13 +99,16 @@ const build = Effect.fnUntraced(function*(place: Place, draft: Draft) {
 /**
  * A pass may take a staging directory for an abandoned one in the moment before it is leased, or an empty day away in the
  * moment before it is published to, and an id may be taken.
+ *
+ * @internal
  */
-const mayPass = (error: Errno | LeaseError): boolean =>
+export const mayPass = (error: Errno | LeaseError): boolean =>
   error._tag === "Errno" ?
     error.code === "EEXIST" || error.code === "ENOENT" :
     error.reason._tag === "Claimed" || error.reason._tag === "RunGone" || error.reason._tag === "Undecided"
 
-const attempts = 5
+/** @internal */
+export const attempts = 5
 
 /** @internal */
 export const make = (place: Place) =>

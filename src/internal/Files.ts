@@ -72,6 +72,8 @@ export interface FilesApi {
   readonly write: (fd: number, bytes: Uint8Array, path: string) => Effect.Effect<number, Errno>
   readonly fsync: (fd: number, path: string) => Effect.Effect<void, Errno>
   readonly fstat: (fd: number, path: string) => Effect.Effect<Info, Errno>
+  readonly fchmod: (fd: number, mode: number, path: string) => Effect.Effect<void, Errno>
+  readonly futimes: (fd: number, mtimeNanos: bigint, path: string) => Effect.Effect<void, Errno>
   readonly lstat: (path: string) => Effect.Effect<Info, Errno>
   readonly mkdir: (path: string, options?: { readonly recursive?: boolean }) => Effect.Effect<void, Errno>
   readonly rename: (from: string, to: string) => Effect.Effect<void, Errno>
@@ -88,15 +90,24 @@ export interface FilesApi {
 
   // == by bytes, in a place
 
-  readonly openAt: (place: Place, name: Buffer, flags: number) => Effect.Effect<number, Errno>
+  readonly openAt: (place: Place, name: Buffer, flags: number, mode?: number) => Effect.Effect<number, Errno>
   readonly lstatAt: (place: Place, name: Buffer) => Effect.Effect<Info, Errno>
   readonly unlinkAt: (place: Place, name: Buffer) => Effect.Effect<void, Errno>
   /** The same in the thread pool, for files whose blocks take long to give back. */
   readonly unlinkLaterAt: (place: Place, name: Buffer) => Effect.Effect<void, Errno>
   readonly rmdirAt: (place: Place, name: Buffer) => Effect.Effect<void, Errno>
   readonly renameAt: (place: Place, from: Buffer, toPlace: Place, to: Buffer) => Effect.Effect<void, Errno>
+  readonly mkdirAt: (place: Place, name: Buffer) => Effect.Effect<void, Errno>
+  readonly readlinkAt: (place: Place, name: Buffer) => Effect.Effect<Buffer, Errno>
+  readonly symlinkAt: (target: Buffer, place: Place, name: Buffer) => Effect.Effect<void, Errno>
+  /** A second name for a file. */
+  readonly linkAt: (place: Place, from: Buffer, toPlace: Place, to: Buffer) => Effect.Effect<void, Errno>
   /** Of the place itself. */
   readonly chmodAt: (place: Place, mode: number) => Effect.Effect<void, Errno>
+  /** Times are set as exactly as node can: to a quarter of a microsecond. Of the place itself. */
+  readonly utimesAt: (place: Place, mtimeNanos: bigint) => Effect.Effect<void, Errno>
+  /** Of a name in the place, which may be a link. */
+  readonly lutimesAt: (place: Place, name: Buffer, mtimeNanos: bigint) => Effect.Effect<void, Errno>
   /** Begins a listing of the place, to be read in pieces of at most {@link listingPiece} entries. */
   readonly listAt: (place: Place) => Effect.Effect<Listing, Errno>
 }
@@ -118,6 +129,7 @@ export const Flags = {
   lock: O_RDWR | (O_NOFOLLOW ?? 0) | (O_NONBLOCK ?? 0),
   create: O_RDWR | O_CREAT | O_EXCL | (O_NOFOLLOW ?? 0),
   append: O_WRONLY | O_APPEND | O_CREAT | (O_NOFOLLOW ?? 0),
+  write: O_WRONLY | O_CREAT | O_EXCL | (O_NOFOLLOW ?? 0),
   directory: O_RDONLY | (O_DIRECTORY ?? 0) | (O_NOFOLLOW ?? 0),
   /**
    * A hold on a directory that needs no permission on it and reads nothing: O_PATH, which only Linux has and node does
@@ -199,6 +211,9 @@ const listAt = (place: Place): Effect.Effect<Listing, Errno> =>
 
 const mode = 0o700
 
+/** As seconds; before 1970 node takes dates alone. */
+const timeOf = (nanos: bigint): number | Date => nanos < 0n ? new Date(Number(nanos) / 1e6) : Number(nanos) / 1e9
+
 /** Node's own never ends below a directory in which nothing can be made and that says ENOENT of it, as `/proc` does. */
 const makeDirectories = (path: string): void => {
   try {
@@ -235,6 +250,8 @@ export const node: FilesApi = {
       NFS.fsync(fd, (cause) => resume(cause ? Effect.fail(fromUnknown("fsync", path, cause)) : Effect.void))
     }),
   fstat: (fd, path) => sync("fstat", path, () => toInfo(NFS.fstatSync(fd, { bigint: true }))),
+  fchmod: (fd, mode, path) => sync("chmod", path, () => NFS.fchmodSync(fd, mode)),
+  futimes: (fd, nanos, path) => sync("utimes", path, () => NFS.futimesSync(fd, timeOf(nanos), timeOf(nanos))),
   lstat: (path) => sync("lstat", path, () => toInfo(NFS.lstatSync(path, { bigint: true }))),
   mkdir: (path, options) =>
     sync("mkdir", path, () => options?.recursive === true ? makeDirectories(path) : NFS.mkdirSync(path, { mode })),
@@ -255,7 +272,8 @@ export const node: FilesApi = {
       return bavail * bsize
     }),
   removeOwnTree: (path) => later("rm", path, () => NFS.promises.rm(path, { recursive: true, force: true })),
-  openAt: (place, name, flags) => syncAt("open", name, () => NFS.openSync(join(place, name), flags)),
+  openAt: (place, name, flags, mode = 0o600) =>
+    syncAt("open", name, () => NFS.openSync(join(place, name), flags, mode)),
   lstatAt: (place, name) => syncAt("lstat", name, () => toInfo(NFS.lstatSync(join(place, name), { bigint: true }))),
   unlinkAt: (place, name) => syncAt("unlink", name, () => NFS.unlinkSync(join(place, name))),
   unlinkLaterAt: (place, name) =>
@@ -266,7 +284,15 @@ export const node: FilesApi = {
   rmdirAt: (place, name) => syncAt("rmdir", name, () => NFS.rmdirSync(join(place, name))),
   renameAt: (place, from, toPlace, to) =>
     syncAt("rename", from, () => NFS.renameSync(join(place, from), join(toPlace, to))),
+  mkdirAt: (place, name) => syncAt("mkdir", name, () => NFS.mkdirSync(join(place, name), { mode })),
+  readlinkAt: (place, name) => syncAt("readlink", name, () => NFS.readlinkSync(join(place, name), "buffer")),
+  symlinkAt: (target, place, name) => syncAt("symlink", name, () => NFS.symlinkSync(target, join(place, name))),
+  linkAt: (place, from, toPlace, to) => syncAt("link", to, () => NFS.linkSync(join(place, from), join(toPlace, to))),
   chmodAt: (place, mode) => syncAt("chmod", pathOf(place), () => NFS.chmodSync(pathOf(place), mode)),
+  utimesAt: (place, nanos) =>
+    syncAt("utimes", pathOf(place), () => NFS.utimesSync(pathOf(place), timeOf(nanos), timeOf(nanos))),
+  lutimesAt: (place, name, nanos) =>
+    syncAt("utimes", name, () => NFS.lutimesSync(join(place, name), timeOf(nanos), timeOf(nanos))),
   listAt
 }
 

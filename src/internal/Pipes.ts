@@ -3,9 +3,11 @@
  * `/dev/stderr`, which shell scripts do, and is not told by SIGPIPE that its reader has gone. A FIFO whose name goes as
  * soon as both its ends are open is a pipe like any other.
  */
+import * as Effect from "effect/Effect"
 import * as NodeChildProcess from "node:child_process"
 import * as NFS from "node:fs"
 import * as NodeNet from "node:net"
+import { type Errno, fromUnknown } from "./Errno.ts"
 
 /** @internal */
 export interface Pipe {
@@ -13,6 +15,17 @@ export interface Pipe {
   /** The end for the child, to be closed here as soon as the child has it. */
   readonly writer: number
 }
+
+const mkfifo = (mode: number, ...paths: ReadonlyArray<string>) =>
+  NodeChildProcess.execFileSync("mkfifo", ["-m", mode.toString(8), ...paths], { stdio: "ignore" })
+
+/**
+ * Makes a FIFO that has a name.
+ *
+ * @internal
+ */
+export const makeFifo = (path: string, mode: number): Effect.Effect<void, Errno> =>
+  Effect.try({ try: () => mkfifo(mode, path), catch: (cause) => fromUnknown("mkfifo", path, cause) })
 
 const open = (path: string): Pipe => {
   // The reader comes first and does not wait for a writer, so that the writer need not wait for it.
@@ -39,7 +52,7 @@ export const makePair = (directory: string): readonly [Pipe, Pipe] | undefined =
   const paths = [`${place}-1`, `${place}-2`] as const
   let first: Pipe | undefined
   try {
-    NodeChildProcess.execFileSync("mkfifo", ["-m", "600", ...paths], { stdio: "ignore" })
+    mkfifo(0o600, ...paths)
     first = open(paths[0])
     return [first, open(paths[1])]
   } catch {

@@ -128,8 +128,12 @@ export const replace = Effect.fnUntraced(
   }
 )
 
-/** A rename is on the disk for good once its directory is. */
-const syncDirectory = Effect.fnUntraced(function*(path: string) {
+/**
+ * A rename is on the disk for good once its directory is.
+ *
+ * @internal
+ */
+export const syncDirectory = Effect.fnUntraced(function*(path: string) {
   const files = yield* Files
   const fd = yield* files.open(path, Flags.directory)
   yield* files.fsync(fd, path).pipe(Effect.ensuring(files.close(fd)))

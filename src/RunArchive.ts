@@ -1,0 +1,202 @@
+/**
+ * Archives: finished runs as one compressed file each, out of the way and back again.
+ *
+ * **Guarantees.** A run is archived under its claim, so never while anybody works in it. Its bundle leaves the store only
+ * when the archive is on the disk, in its place, and has been read back and found to hold what the bundle held: sizes,
+ * hashes, modes, times, links and names, byte for byte. A restored run is published by one rename when all of it is there,
+ * with its lease held, and only then the archive goes. Whatever happens to this process in between, the run is in the
+ * store or in the archive, and is listed in one of them. Nothing is written outside the bundle, whatever an archive says.
+ *
+ * **Limits.** An archive is a tar file with zstd that other programs read as well. It keeps neither owners nor extended
+ * attributes, and no sockets; sparse files come back filled. Times come back to a quarter of a microsecond, which is what
+ * node can set. A bundle with a device, a mount point, or something that this user may not read cannot be archived. Leases
+ * are made anew. Memory is needed for the names of the directories on the way and for files with several names, and not
+ * for contents. Whoever has archived runs by the thousand finds one by its id or a beginning of it; nothing else of them
+ * is indexed.
+ *
+ * @since 0.1.0
+ */
+import * as Effect from "effect/Effect"
+import * as Result from "effect/Result"
+import * as Stream from "effect/Stream"
+import * as Archiving from "./archive/Archiving.ts"
+import * as Place from "./archive/Place.ts"
+import * as Reading from "./archive/Reading.ts"
+import * as Restoring from "./archive/Restoring.ts"
+import { ArchiveError, ArchiveReason } from "./ArchiveError.ts"
+import { Files, Flags, type Info } from "./internal/Files.ts"
+import { Lease, type LeaseError } from "./Lease.ts"
+import * as RunId from "./RunId.ts"
+import { decode, maxBytes as maxRecordBytes, type RunRecord } from "./RunRecord.ts"
+import { RunStore } from "./RunStore.ts"
+import { StoreError, StoreReason } from "./StoreError.ts"
+
+export { ArchiveError, ArchiveReason } from "./ArchiveError.ts"
+
+/**
+ * A run that has been archived. `bytes` is the length of the archive, `packedBytes` that of all files in it together;
+ * `omitted` sockets are not in it.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Archived {
+  readonly id: RunId.RunId
+  readonly path: string
+  readonly bytes: number
+  readonly packedBytes: number
+  readonly entries: number
+  readonly omitted: number
+}
+
+/**
+ * An archive as it was found. Its time is that of the run's end, in milliseconds since 1970.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Entry {
+  readonly id: RunId.RunId
+  readonly path: string
+  readonly bytes: number
+  readonly endedAt: number
+}
+
+/**
+ * Archives a run that nobody works in and nobody has pinned. One that crashed is brought to its end first.
+ *
+ * **Example** (The newest run that is done)
+ *
+ * ```ts
+ * import * as Effect from "effect/Effect"
+ * import * as RunArchive from "leasehold/RunArchive"
+ * import * as RunStore from "leasehold/RunStore"
+ *
+ * const program = Effect.gen(function*() {
+ *   const store = yield* RunStore.RunStore
+ *   const { id } = yield* store.latest("ok")
+ *   const { bytes } = yield* RunArchive.archive(id)
+ *   yield* Effect.log(`${bytes} bytes`)
+ *   yield* RunArchive.restore(id)
+ * }).pipe(Effect.provide(RunStore.layer()))
+ * ```
+ *
+ * @category archiving
+ * @since 0.1.0
+ */
+export const archive = Effect.fn("RunArchive.archive")(
+  function*(id: RunId.RunId): Effect.fn.Return<Archived, ArchiveError | LeaseError | StoreError, RunStore | Lease> {
+    const { get, root } = yield* RunStore
+    const lease = yield* Lease
+    const { dir, record } = yield* get(id)
+    if (Result.isFailure(record) && record.failure.reason._tag === "NotABundle") {
+      // Its lease would be looked for behind the link.
+      return yield* new StoreError({ reason: StoreReason.UnusableRecord({ id, error: record.failure }) })
+    }
+    return yield* Effect.uninterruptibleMask((restore) =>
+      Effect.scoped(Effect.gen(function*() {
+        const claim = yield* lease.claim({ id, dir }, { announce: true })
+        const { bytes, entries, omitted, packedBytes, path } = yield* restore(Archiving.archive(root, claim))
+        return { id, path, bytes, packedBytes, entries, omitted }
+      }))
+    )
+  }
+)
+
+/**
+ * Restores an archived run, as it was. With `linksOut` also one that has symbolic links to places outside its bundle,
+ * which come back as they were; without, it is refused.
+ *
+ * @category archiving
+ * @since 0.1.0
+ */
+export const restore = Effect.fn("RunArchive.restore")(
+  function*(
+    id: RunId.RunId,
+    options: { readonly linksOut?: boolean | undefined } = {}
+  ): Effect.fn.Return<RunRecord, ArchiveError | LeaseError | StoreError, RunStore | Lease> {
+    const { dir, root } = yield* RunStore
+    const lease = yield* Lease
+    return yield* Effect.scoped(
+      Effect.map(
+        Restoring.restore({ root, dir, lease }, id, { linksOut: options.linksOut ?? false }),
+        ({ record }) => record
+      )
+    )
+  }
+)
+
+/**
+ * Removes the archive of a run for good.
+ *
+ * @category archiving
+ * @since 0.1.0
+ */
+export const remove = Effect.fn("RunArchive.remove")(
+  function*(id: RunId.RunId): Effect.fn.Return<number, ArchiveError | StoreError, RunStore> {
+    const { dir, root } = yield* RunStore
+    return yield* Effect.scoped(Restoring.remove(root, dir(id), id))
+  }
+)
+
+// == looking
+
+const entryOf = (root: string, id: RunId.RunId, info: Info): Entry => ({
+  id,
+  path: Place.pathOf(root, id),
+  bytes: info.size,
+  // A copy that was put back need not have the time of the one that was lost.
+  endedAt: Math.max(Number(info.mtimeNanos / 1_000_000n), RunId.startedAt(id).epochMilliseconds)
+})
+
+const read = Effect.fnUntraced(function*(root: string, dir: (id: RunId.RunId) => string, id: RunId.RunId) {
+  const files = yield* Files
+  const info = yield* Place.look(root, id)
+  // Beside a bundle it is what a crash has left.
+  return info === undefined || (yield* Effect.isSuccess(files.lstat(dir(id)))) ? undefined : entryOf(root, id, info)
+})
+
+/**
+ * Every archived run, newest first.
+ *
+ * @category looking
+ * @since 0.1.0
+ */
+export const list: Stream.Stream<Entry, never, RunStore> = Stream.unwrap(
+  Effect.map(RunStore, ({ dir, root }) =>
+    Stream.fromIterableEffect(Place.days(root)).pipe(
+      Stream.flatMap((day) => Stream.fromIterableEffect(Place.idsOfDay(root, day))),
+      Stream.mapEffect((id) => read(root, dir, id)),
+      Stream.filter((entry) => entry !== undefined)
+    ))
+)
+
+/**
+ * The record of an archived run, for which only the beginning of its archive is read.
+ *
+ * @category looking
+ * @since 0.1.0
+ */
+export const readRecord = Effect.fnUntraced(
+  function*({ id, path }: Entry): Effect.fn.Return<RunRecord, ArchiveError> {
+    const files = yield* Files
+    const refuse = (reason: ArchiveReason) => new ArchiveError({ id, reason })
+    const text = yield* Effect.acquireUseRelease(
+      files.open(path, Flags.read),
+      (fd) => Reading.readRecord({ id, fd, path, linksOut: false }, maxRecordBytes),
+      files.close
+    ).pipe(
+      Effect.mapError((error) =>
+        refuse(
+          error._tag === "Errno"
+            ? ArchiveReason.System({ errno: error })
+            : ArchiveReason.Corrupt({ path, detail: error._tag === "Corrupt" ? error.detail : error.why })
+        )
+      )
+    )
+    const record = decode(text)
+    return Result.isSuccess(record)
+      ? record.success
+      : yield* refuse(ArchiveReason.Corrupt({ path, detail: record.failure.message }))
+  }
+)

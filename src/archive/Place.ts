@@ -1,0 +1,190 @@
+/**
+ * Where archives lie, `archive/<day>/<run id>.tar.zst`, and who may touch one. An archive beside a bundle of the same run
+ * is what a crash left of an archiving or of a restoring: the bundle counts, and the archive is as good as not there.
+ */
+import * as Effect from "effect/Effect"
+import * as Result from "effect/Result"
+import type * as Scope from "effect/Scope"
+import { Errno } from "../internal/Errno.ts"
+import { Files, Flags, type Info } from "../internal/Files.ts"
+import { sameFile } from "../internal/io.ts"
+import { Locks } from "../internal/Locks.ts"
+import * as RunId from "../RunId.ts"
+
+const ending = ".tar.zst"
+
+/** @internal */
+export const dayOf = (root: string, id: RunId.RunId): string => `${root}/archive/${RunId.day(id)}`
+
+/** @internal */
+export const pathOf = (root: string, id: RunId.RunId): string => `${dayOf(root, id)}/${id}${ending}`
+
+/**
+ * An archive that is being written, locked by who writes it.
+ *
+ * @internal
+ */
+export const draftOf = (root: string, id: RunId.RunId): string => `${root}/staging/${id}${ending}`
+
+/**
+ * The run that a file of this name is an archive of.
+ *
+ * @internal
+ */
+export const idOf = (name: string): RunId.RunId | undefined => {
+  const id = name.slice(0, -ending.length)
+  return name.endsWith(ending) && RunId.isRunId(id) ? id : undefined
+}
+
+/** Behind a link lies nothing of this store. */
+const isDirectory = Effect.fnUntraced(function*(path: string) {
+  const files = yield* Files
+  const there = yield* Effect.result(files.lstat(path))
+  return Result.isSuccess(there) && there.success.kind === "directory"
+})
+
+/**
+ * The directories that archives lie in and that are none of the store's, if any.
+ *
+ * @internal
+ */
+export const findAstray = Effect.fnUntraced(function*(root: string, id: RunId.RunId) {
+  const files = yield* Files
+  for (const path of [`${root}/archive`, dayOf(root, id)]) {
+    const there = yield* Effect.result(files.lstat(path))
+    if (Result.isSuccess(there) && there.success.kind !== "directory") return { path, kind: there.success.kind }
+  }
+  return undefined
+})
+
+/**
+ * What the file system says of the archive of a run, if there is one.
+ *
+ * @internal
+ */
+export const look = Effect.fnUntraced(function*(root: string, id: RunId.RunId) {
+  const files = yield* Files
+  if (!(yield* isDirectory(`${root}/archive`)) || !(yield* isDirectory(dayOf(root, id)))) return undefined
+  const there = yield* Effect.result(files.lstat(pathOf(root, id)))
+  return Result.isSuccess(there) && there.success.kind === "file" ? there.success : undefined
+})
+
+/** Names in a directory, newest first by what they say; a directory that is not there, or is a link, has none. */
+const names = Effect.fnUntraced(function*(path: string) {
+  const files = yield* Files
+  if (!(yield* isDirectory(path))) return []
+  const entries = yield* Effect.orElseSucceed(files.readdir(path), () => [])
+  return entries.map(({ name }) => name).sort().toReversed()
+})
+
+/**
+ * The days that have archives, newest first.
+ *
+ * @internal
+ */
+export const days = (root: string): Effect.Effect<ReadonlyArray<string>> =>
+  Effect.map(names(`${root}/archive`), (found) => found.filter(RunId.isDay))
+
+/**
+ * The runs of a day that have archives, newest first.
+ *
+ * @internal
+ */
+export const idsOfDay = (root: string, day: string): Effect.Effect<ReadonlyArray<RunId.RunId>> =>
+  Effect.map(names(`${root}/archive/${day}`), (found) =>
+    found.flatMap((name) => {
+      const id = idOf(name)
+      return id !== undefined && RunId.day(id) === day ? [id] : []
+    }))
+
+/**
+ * Some of the runs that have archives and whose ids begin so, newest first: enough to tell one from several.
+ *
+ * @internal
+ */
+export const beginningWith = Effect.fnUntraced(function*(root: string, prefix: string) {
+  const found: Array<RunId.RunId> = []
+  for (const day of yield* days(root)) {
+    const plain = day.replaceAll("-", "")
+    if (!plain.startsWith(prefix) && !prefix.startsWith(plain)) continue
+    found.push(...(yield* idsOfDay(root, day)).filter((id) => id.startsWith(prefix)))
+    if (found.length > 4) break
+  }
+  return found
+})
+
+/** @internal */
+export interface Locked {
+  readonly fd: number
+  readonly path: string
+  readonly info: Info
+}
+
+/** The descriptor with the lock; else whether somebody has it or there is nothing to lock, and nothing stays open. */
+const tryLock = Effect.fnUntraced(function*(path: string): Effect.fn.Return<Locked | "busy" | "absent", Errno> {
+  const files = yield* Files
+  const locks = yield* Locks
+  const opened = yield* Effect.result(files.open(path, Flags.lock))
+  if (Result.isFailure(opened)) return opened.failure.code === "ENOENT" ? "absent" : yield* opened.failure
+  const fd = opened.success
+  const attempt = Effect.gen(function*() {
+    const info = yield* files.fstat(fd, path)
+    if (info.kind !== "file") return yield* new Errno({ code: "ENOTSUP", call: "open", path, cause: undefined })
+    if (!(yield* locks.tryExclusive(fd, path))) return "busy"
+    // Whoever had it may have taken it away, or put another in its place.
+    const there = yield* Effect.result(files.lstat(path))
+    return Result.isSuccess(there) && sameFile(there.success, info) ? { fd, path, info } : "absent"
+  })
+  const locked = yield* Effect.onError(attempt, () => files.close(fd))
+  if (typeof locked === "string") yield* files.close(fd)
+  return locked
+})
+
+/**
+ * Locks a file that only one may have to do with at a time, until the scope ends. Never waits.
+ *
+ * @internal
+ */
+export const lock = (path: string): Effect.Effect<Locked | "busy" | "absent", Errno, Scope.Scope> =>
+  Effect.acquireRelease(
+    tryLock(path),
+    (locked) => typeof locked === "string" ? Effect.void : Effect.flatMap(Files, (files) => files.close(locked.fd))
+  )
+
+/**
+ * Takes the archive of a run away, and its day when that has become empty. Whoever is about to put one there makes the
+ * day anew.
+ *
+ * @internal
+ */
+export const remove = Effect.fnUntraced(function*(root: string, id: RunId.RunId) {
+  const files = yield* Files
+  yield* Effect.catchIf(files.unlink(pathOf(root, id)), (errno) => errno.code === "ENOENT", () => Effect.void)
+  yield* Effect.ignore(files.rmdir(dayOf(root, id)))
+})
+
+/**
+ * Takes away what a crash has left of an archive beside a bundle that is about to go for good: it must not come back.
+ *
+ * @internal
+ */
+export const discard = Effect.fnUntraced(function*(root: string, id: RunId.RunId) {
+  if ((yield* look(root, id)) !== undefined) yield* remove(root, id)
+})
+
+/**
+ * Takes a draft away that nobody is writing any more. Says whether it has gone.
+ *
+ * @internal
+ */
+export const clearDraft = Effect.fnUntraced(
+  function*(root: string, id: RunId.RunId) {
+    const files = yield* Files
+    const path = draftOf(root, id)
+    const locked = yield* lock(path)
+    if (locked === "busy") return false
+    if (locked !== "absent") yield* files.unlink(path)
+    return true
+  },
+  Effect.scoped
+)

@@ -1,0 +1,159 @@
+/**
+ * Reading an archive: every entry is checked before anybody sees it, and everything is held against the manifest, so that
+ * an end without a complaint means that what was read is what was written.
+ */
+import * as Data from "effect/Data"
+import * as Effect from "effect/Effect"
+import * as NodeCrypto from "node:crypto"
+import type { Errno } from "../internal/Errno.ts"
+import type { RunId } from "../RunId.ts"
+import { type ArchiveEntry, fromHeader, shownName } from "./ArchiveEntry.ts"
+import * as Manifest from "./Manifest.ts"
+import * as Tar from "./Tar.ts"
+
+/**
+ * Something in an archive must not be unpacked.
+ *
+ * @internal
+ */
+export class Unsafe extends Data.TaggedError("Unsafe")<{ readonly name: string; readonly why: string }> {}
+
+/**
+ * An archive is not what was written, or not an archive.
+ *
+ * @internal
+ */
+export class Corrupt extends Data.TaggedError("Corrupt")<{ readonly detail: string }> {}
+
+/** @internal */
+export interface Source {
+  readonly id: RunId
+  readonly fd: number
+  readonly path: string
+  /** Lets symbolic links pass that lead out of the bundle. */
+  readonly linksOut: boolean
+}
+
+/** @internal */
+export type Content = Tar.Found["content"]
+
+/** @internal */
+export type Visit = (entry: ArchiveEntry, content: Content) => Effect.Effect<void, VisitError>
+
+type VisitError = Errno | Unsafe | Tar.TarError
+
+const asCorrupt = <E>(error: E | Tar.TarError): E | Corrupt =>
+  error instanceof Tar.TarError ? new Corrupt({ detail: error.detail }) : error
+
+const readPart = Effect.fnUntraced(function*({ content, header }: Tar.Found) {
+  if ((header.size ?? 0) > Manifest.maxPartBytes) return yield* new Corrupt({ detail: "its manifest is too large" })
+  const pieces: Array<Buffer> = []
+  yield* content((piece) => Effect.sync(() => void pieces.push(piece)))
+  return Buffer.concat(pieces)
+})
+
+const firstDifference = (found: Buffer, expected: Buffer): string => {
+  const lines = found.toString().split("\n")
+  const line = expected.toString().split("\n").find((text, index) => text !== lines[index])
+  return `what it holds is not what its manifest says: ${
+    line === undefined || line === "" ? "its end" : line.slice(0, 300)
+  }`
+}
+
+const hashed = (content: Content, hash: NodeCrypto.Hash): Content => (use) =>
+  content((piece) => {
+    hash.update(piece)
+    return use(piece)
+  })
+
+const passOver = () => Effect.void
+
+/**
+ * Reads an archive from its beginning to its end. `visit` may take the content of a file; what it leaves is read all the
+ * same.
+ *
+ * @internal
+ */
+export const read = (
+  source: Source,
+  visit: Visit
+): Effect.Effect<Manifest.Sums & { readonly digest: string }, Errno | Unsafe | Corrupt> =>
+  Effect.suspend(() => {
+    const { fd, id, path } = source
+    const manifest = Manifest.make(id)
+    let isComplete = false
+
+    const takePart = Effect.fnUntraced(function*(found: Tar.Found): Effect.fn.Return<void, Corrupt | Tar.TarError> {
+      if (found.header.name !== manifest.name()) return yield* new Corrupt({ detail: "its manifest is out of order" })
+      isComplete = !manifest.isDue()
+      const expected = isComplete ? manifest.last() : manifest.part()
+      const part = yield* readPart(found)
+      if (!part.equals(expected)) return yield* new Corrupt({ detail: firstDifference(part, expected) })
+    })
+
+    const takeEntry = Effect.fnUntraced(function*(found: Tar.Found): Effect.fn.Return<void, VisitError | Corrupt> {
+      const entry = yield* Effect.mapError(
+        Effect.fromResult(fromHeader(id, found.header, source)),
+        (refusal) => new Unsafe(refusal)
+      )
+      const isFirst = manifest.sums().entries === 0
+      if (isFirst !== (entry.path.length === 0)) {
+        return yield* new Corrupt({ detail: `it does not begin with the directory ${id}/` })
+      }
+      const hash = NodeCrypto.createHash("sha256")
+      let isTaken = false
+      const content: Content = (use) => {
+        isTaken = true
+        return hashed(found.content, hash)(use)
+      }
+      yield* visit(entry, content)
+      if (!isTaken && entry.kind === "file") yield* content(passOver)
+      manifest.add(entry, entry.kind === "file" ? hash.digest("hex") : undefined)
+    })
+
+    const take = Effect.fnUntraced(function*(found: Tar.Found): Effect.fn.Return<boolean, VisitError | Corrupt> {
+      if (isComplete) return yield* new Corrupt({ detail: `${shownName(found.header.name)} comes after its end` })
+      // What a part was due for and did not come shows in the next, which is then another than expected.
+      yield* (Manifest.isPart(id, found.header) ? takePart(found) : takeEntry(found))
+      return true
+    })
+
+    return Effect.mapError(Tar.read(fd, path, take), (error) => asCorrupt(error)).pipe(
+      Effect.andThen(
+        Effect.suspend(() =>
+          isComplete
+            ? Effect.succeed({ ...manifest.sums(), digest: manifest.digest() })
+            : Effect.fail(new Corrupt({ detail: "it ends before its manifest does" }))
+        )
+      )
+    )
+  })
+
+/**
+ * The text of the record in an archive, for which only its beginning is read.
+ *
+ * @internal
+ */
+export const readRecord = (
+  source: Source,
+  maxBytes: number
+): Effect.Effect<string, Errno | Unsafe | Corrupt> =>
+  Effect.suspend(() => {
+    let text: string | undefined
+    const take = Effect.fnUntraced(function*(found: Tar.Found) {
+      const entry = yield* Effect.mapError(
+        Effect.fromResult(fromHeader(source.id, found.header, source)),
+        (refusal) => new Unsafe(refusal)
+      )
+      if (entry.path.length === 0) return true
+      const isRecord = entry.kind === "file" && entry.path.toString() === "run.json" && entry.size <= maxBytes
+      if (!isRecord) return yield* new Corrupt({ detail: "its first file is no run.json" })
+      text = (yield* readPart(found)).toString()
+      return false
+    })
+    return Effect.mapError(Tar.read(source.fd, source.path, take), (error) => asCorrupt(error)).pipe(
+      Effect.flatMap(() =>
+        text === undefined ? Effect.fail(new Corrupt({ detail: "there is no run.json in it" })) : Effect.succeed(text)
+      )
+    )
+  })

@@ -1,0 +1,169 @@
+/**
+ * From an archive back to a bundle: unpacked in staging, under a lease that is held from before the first file until
+ * after the bundle is in its place, so that there is no moment at which anybody could take it for abandoned.
+ */
+import * as Effect from "effect/Effect"
+import * as Result from "effect/Result"
+import * as Scope from "effect/Scope"
+import { ArchiveError, ArchiveReason } from "../ArchiveError.ts"
+import { attempts, makeDirectoryIn, mayPass, publish } from "../internal/BundleBuilder.ts"
+import type { Errno } from "../internal/Errno.ts"
+import { Files } from "../internal/Files.ts"
+import { syncDirectory } from "../internal/io.ts"
+import * as RecordFile from "../internal/RecordFile.ts"
+import { tentatively } from "../internal/Tentative.ts"
+import * as Trash from "../internal/Trash.ts"
+import type { Held, Lease, LeaseError } from "../Lease.ts"
+import type { RunId } from "../RunId.ts"
+import { isTerminal, type RunRecord } from "../RunRecord.ts"
+import { removeStaged } from "../RunRemoval.ts"
+import { StoreError, StoreReason } from "../StoreError.ts"
+import * as Place from "./Place.ts"
+import type { Corrupt, Unsafe } from "./Reading.ts"
+import { unpack } from "./Unpacking.ts"
+
+/** @internal */
+export interface Store {
+  readonly root: string
+  readonly dir: (id: RunId) => string
+  readonly lease: Lease["Service"]
+}
+
+/** @internal */
+export interface Restored {
+  readonly record: RunRecord
+  readonly held: Held
+}
+
+const refuse = (id: RunId, reason: ArchiveReason) => Effect.fail(new ArchiveError({ id, reason }))
+
+const asError = (id: RunId, path: string) =>
+  Effect.mapError((error: Errno | Unsafe | Corrupt): ArchiveError => {
+    const because = (reason: ArchiveReason) => new ArchiveError({ id, reason })
+    switch (error._tag) {
+      case "Errno":
+        return because(ArchiveReason.System({ errno: error }))
+      case "Unsafe":
+        return because(ArchiveReason.Unsafe({ name: error.name, why: error.why }))
+      case "Corrupt":
+        return because(ArchiveReason.Corrupt({ path, detail: error.detail }))
+    }
+  })
+
+const isThere = Effect.fnUntraced(function*(path: string) {
+  const files = yield* Files
+  return yield* Effect.isSuccess(files.lstat(path))
+})
+
+/** The lock of the archive: two who restore, and one who removes, do not come in each other's way. */
+const take = Effect.fnUntraced(function*({ dir, root }: Pick<Store, "dir" | "root">, id: RunId) {
+  const astray = yield* Place.findAstray(root, id)
+  if (astray !== undefined) return yield* refuse(id, ArchiveReason.Astray(astray))
+  const path = Place.pathOf(root, id)
+  const locked = yield* Place.lock(path).pipe(asError(id, path))
+  if (locked === "busy") return yield* refuse(id, ArchiveReason.Busy())
+  if (yield* isThere(dir(id))) return yield* refuse(id, ArchiveReason.Present())
+  if (locked === "absent") return yield* new StoreError({ reason: StoreReason.NoSuchRun({ name: id }) })
+  return locked
+})
+
+/** What another restoring has left, by its free lease. */
+const clear = Effect.fnUntraced(function*({ lease, root }: Store, id: RunId, staged: string) {
+  if (!(yield* isThere(staged))) return
+  yield* removeStaged(root, lease, { id, dir: staged }).pipe(
+    Effect.mapError((error) =>
+      error._tag === "LeaseError"
+        ? error
+        : new ArchiveError({
+          id,
+          reason: error.reason._tag === "System"
+            ? ArchiveReason.System({ errno: error.reason.errno })
+            : ArchiveReason.Astray({ path: staged, kind: "directory of another's" })
+        })
+    )
+  )
+})
+
+const readRecord = Effect.fnUntraced(function*(id: RunId, staged: string, path: string) {
+  const record = yield* RecordFile.read(staged)
+  const corrupt = (detail: string) => refuse(id, ArchiveReason.Corrupt({ path, detail }))
+  if (Result.isFailure(record)) return yield* corrupt(record.failure.message)
+  if (record.success.id !== id) return yield* corrupt(`its record is that of ${record.success.id}`)
+  return isTerminal(record.success) ? record.success : yield* corrupt("its record says that it is running")
+})
+
+/** A directory of its own, with a lease on it before anything else is in there. */
+const lay = Effect.fnUntraced(function*({ lease, root }: Store, id: RunId, staged: string) {
+  yield* makeDirectoryIn(`${root}/staging`, staged)
+  return yield* lease.create({ id, dir: staged }, { role: "owner" })
+})
+
+/** From the making of the directory on, whatever fails leaves nothing there. */
+const build = Effect.fnUntraced(function*(
+  store: Store,
+  id: RunId,
+  { fd, path }: Place.Locked,
+  linksOut: boolean,
+  interruptibly: <A, E>(effect: Effect.Effect<A, E>) => Effect.Effect<A, E>
+) {
+  const { dir, root } = store
+  const staged = `${root}/staging/${id}`
+  return yield* Effect.gen(function*() {
+    const held = yield* tentatively(lay(store, id, staged)).pipe(
+      Effect.retry({ times: attempts, while: mayPass }),
+      Effect.catchTag("Errno", (errno) => refuse(id, ArchiveReason.System({ errno })))
+    )
+    yield* interruptibly(unpack({ id, fd, path, linksOut }, staged)).pipe(asError(id, path))
+    const record = yield* readRecord(id, staged, path)
+    yield* publish(staged, dir(id)).pipe(asError(id, path))
+    yield* held.moved(dir(id))
+    return { record, held } satisfies Restored
+    // Its own directories may be such that nothing can be deleted in them at once.
+  }).pipe(Effect.onError(() => Effect.ignore(Trash.put(root, staged, id))))
+})
+
+/** From here on the bundle counts. An archive that will not go is as good as not there. */
+const dropArchive = Effect.fnUntraced(function*({ dir, root }: Store, id: RunId) {
+  const place = dir(id)
+  yield* Effect.ignore(syncDirectory(place.slice(0, place.lastIndexOf("/"))))
+  yield* Effect.ignore(Place.remove(root, id))
+})
+
+/**
+ * Restores an archived run, and gives it with its lease held.
+ *
+ * @internal
+ */
+export const restore = (
+  store: Store,
+  id: RunId,
+  options: { readonly linksOut: boolean }
+): Effect.Effect<Restored, ArchiveError | StoreError | LeaseError, Scope.Scope> =>
+  Effect.uninterruptibleMask((interruptibly) =>
+    tentatively(Effect.gen(function*() {
+      const scope = yield* Effect.scope
+      return yield* Effect.scoped(Effect.gen(function*() {
+        const locked = yield* take(store, id)
+        yield* clear(store, id, `${store.root}/staging/${id}`)
+        const restored = yield* Scope.provide(build(store, id, locked, options.linksOut, interruptibly), scope)
+        yield* dropArchive(store, id)
+        return restored
+      }))
+    }))
+  )
+
+/**
+ * Removes an archive for good, and says how many bytes it had.
+ *
+ * @internal
+ */
+export const remove = Effect.fnUntraced(function*(
+  root: string,
+  dir: string,
+  id: RunId
+): Effect.fn.Return<number, ArchiveError | StoreError, Scope.Scope> {
+  const path = Place.pathOf(root, id)
+  const { info } = yield* take({ root, dir: () => dir }, id)
+  yield* Place.remove(root, id).pipe(asError(id, path))
+  return info.size
+})
