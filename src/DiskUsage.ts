@@ -47,6 +47,24 @@ export interface Usage {
   readonly complete: boolean
 }
 
+/**
+ * A part of a tree: names that are chosen, each with all that is below it.
+ *
+ * @internal
+ */
+export interface Choice {
+  /** Asked of names that lie in nothing that is chosen, by the way to them from the top. */
+  readonly isChosen: (way: string) => boolean
+  /** Whether anything below a directory that is not chosen may be. */
+  readonly mayHold: (way: string) => boolean
+  /** Told of each name that is chosen, while its directory is the innermost. */
+  readonly chosen: (walk: Tree.Walk, name: Buffer) => void
+  /** Told of what could not be looked through, though it may hold something that is chosen. */
+  readonly missed: (way: string, cause: Errno | Tree.Barred) => void
+}
+
+const everything: Choice = { isChosen: () => true, mayHold: () => true, chosen: () => {}, missed: () => {} }
+
 const namesPerBreath = 32
 
 type Restore = <A, E>(effect: Effect.Effect<A, E>) => Effect.Effect<A, E>
@@ -72,10 +90,22 @@ const makeTally = () => {
   }
 }
 
-const measureFrom = Effect.fnUntraced(function*(walk: Tree.Walk, options: MeasureOptions, restore: Restore) {
+interface Frame {
+  readonly directories: Array<Buffer>
+  /** Whether what lies in it counts, since it does itself. */
+  readonly counts: boolean
+}
+
+interface Task extends MeasureOptions {
+  readonly choice: Choice
+  readonly restore: Restore
+}
+
+const measureFrom = Effect.fnUntraced(function*(walk: Tree.Walk, task: Task) {
   const files = yield* Files
-  const { maxEntries = Number.POSITIVE_INFINITY, until } = options
+  const { choice, maxEntries = Number.POSITIVE_INFINITY, restore, until } = task
   const tally = makeTally()
+  const stack: Array<Frame> = []
   let entries = 1
   let unreadable = 0
   let mounts = 0
@@ -97,10 +127,13 @@ const measureFrom = Effect.fnUntraced(function*(walk: Tree.Walk, options: Measur
     return !isCut
   })
 
-  const miss = (cause: Errno | Tree.Barred) => {
+  const miss = (cause: Errno | Tree.Barred, isCounted: boolean, name?: Buffer) => {
     if (cause._tag === "Barred" && cause.why === "a mount point") mounts++
     // What has vanished takes up nothing, and what was swapped for something else since is not what was listed.
-    else if (cause._tag === "Barred" || (cause.code !== "ENOENT" && cause.code !== "ENOTDIR")) unreadable++
+    else if (cause._tag === "Barred" || (cause.code !== "ENOENT" && cause.code !== "ENOTDIR")) {
+      unreadable++
+      if (!isCounted) choice.missed(walk.shown(name), cause)
+    }
   }
 
   const look = Effect.fnUntraced(function*(name: Buffer) {
@@ -109,43 +142,51 @@ const measureFrom = Effect.fnUntraced(function*(walk: Tree.Walk, options: Measur
       return
     }
     const info = yield* Effect.result(files.lstatAt(walk.place(), name))
-    if (Result.isFailure(info)) miss(info.failure)
+    if (Result.isFailure(info)) miss(info.failure, true, name)
     else if (info.success.kind !== "directory") tally.add(info.success)
   })
 
-  const readThrough = Effect.fnUntraced(function*(listing: Listing, directories: Array<Buffer>) {
+  /** What is neither chosen nor can hold anything that is, is passed over. */
+  const readThrough = Effect.fnUntraced(function*(listing: Listing, frame: Frame) {
     for (let piece = yield* listing.read; piece.length > 0; piece = yield* listing.read) {
+      yield* breathe
       for (const { kind, name } of piece) {
-        if (kind === "directory") directories.push(name)
+        const isChosen = !frame.counts && choice.isChosen(walk.shown(name))
+        if (isChosen) choice.chosen(walk, name)
+        const isCounted = frame.counts || isChosen
+        if (kind === "directory") {
+          if (isCounted || choice.mayHold(walk.shown(name))) frame.directories.push(name)
+        } else if (!isCounted) continue
         else if (yield* admits) yield* look(name)
         else return
       }
     }
   })
 
-  /** Looks at what is in the innermost directory, and gives the directories that are in it. */
-  const read = Effect.gen(function*() {
-    const directories: Array<Buffer> = []
+  /** Looks at what is in the innermost directory, and leaves the directories that are in it for later. */
+  const read = Effect.fnUntraced(function*(isCounted: boolean) {
+    const frame: Frame = { directories: [], counts: isCounted }
     yield* files.listAt(walk.place()).pipe(
-      Effect.flatMap((listing) => Effect.ensuring(readThrough(listing, directories), listing.close)),
-      Effect.catch((cause) => Effect.sync(() => miss(cause)))
+      Effect.flatMap((listing) => Effect.ensuring(readThrough(listing, frame), listing.close)),
+      Effect.catch((cause) => Effect.sync(() => miss(cause, isCounted)))
     )
-    return directories
+    stack.push(frame)
   })
 
   const enter = Effect.fnUntraced(function*(name: Buffer) {
+    const isCounted = stack.at(-1)?.counts === true || choice.isChosen(walk.shown(name))
     const entered = yield* Effect.result(walk.enter(name))
-    if (Result.isSuccess(entered)) tally.add(entered.success)
-    else miss(entered.failure)
-    return Result.isSuccess(entered)
+    if (Result.isFailure(entered)) return miss(entered.failure, isCounted, name)
+    if (isCounted) tally.add(entered.success)
+    yield* read(isCounted)
   })
 
-  tally.add(walk.top)
-  const stack = [yield* read]
+  if (choice === everything) tally.add(walk.top)
+  yield* read(choice === everything)
   while (!isCut) {
-    const next = stack.at(-1)!.pop()
+    const next = stack.at(-1)!.directories.pop()
     if (next !== undefined) {
-      if ((yield* admits) && (yield* enter(next))) stack.push(yield* read)
+      if (yield* admits) yield* enter(next)
       continue
     }
     if (stack.length === 1) break
@@ -154,6 +195,7 @@ const measureFrom = Effect.fnUntraced(function*(walk: Tree.Walk, options: Measur
     if (Result.isSuccess(left)) continue
     // Somebody moved the directory away, and with it the way to the rest.
     unreadable++
+    choice.missed(walk.shown(), left.failure)
     isCut = true
   }
   return { bytes: tally.bytes(), entries, unreadable, mounts, complete: !isCut } satisfies Usage
@@ -169,6 +211,15 @@ const measureSingle = Effect.fnUntraced(function*(path: string) {
     : { ...nothing, unreadable: info.failure.code === "ENOENT" ? 0 : 1 }
 })
 
+const measureWalk = (path: string, options: MeasureOptions, choice: Choice) =>
+  Effect.uninterruptibleMask((restore) =>
+    Effect.acquireUseRelease(
+      Tree.open(path),
+      (walk) => measureFrom(walk, { ...options, choice, restore }),
+      (walk) => walk.close
+    )
+  )
+
 /**
  * Measures a directory, or a single file. A link counts for itself, and a path where there is nothing for nothing.
  *
@@ -176,9 +227,12 @@ const measureSingle = Effect.fnUntraced(function*(path: string) {
  * @since 0.1.0
  */
 export const measure = (path: string, options: MeasureOptions = {}): Effect.Effect<Usage> =>
-  Effect.uninterruptibleMask((restore) =>
-    Tree.open(path).pipe(
-      Effect.flatMap((walk) => Effect.ensuring(measureFrom(walk, options, restore), walk.close)),
-      Effect.catch(() => measureSingle(path))
-    )
-  )
+  Effect.catch(measureWalk(path, options, everything), () => measureSingle(path))
+
+/**
+ * Measures what is chosen of a directory, and nothing beside it. Fails where the directory cannot be opened.
+ *
+ * @internal
+ */
+export const measureChosen = (path: string, choice: Choice): Effect.Effect<Usage, Errno> =>
+  measureWalk(path, {}, choice)

@@ -46,7 +46,9 @@ export interface Walk {
   readonly surface: Effect.Effect<void>
   /** Fails if the path to the innermost directory leads elsewhere by now. */
   readonly check: Effect.Effect<void, Errno | Barred>
-  /** The way from the top to the innermost directory, and on to a name in it, for people to read. */
+  /** The names on the way from the top to the innermost directory. */
+  readonly way: () => ReadonlyArray<Buffer>
+  /** The same, and on to a name in that directory, for people to read. */
   readonly shown: (name?: Buffer) => string
   /** How long the path to a name in the innermost directory is, where paths are used. */
   readonly pathLength: (name: Buffer) => number
@@ -201,6 +203,7 @@ const start = Effect.fnUntraced(function*(path: string, topInfo: Info, top: numb
     leave,
     surface,
     check,
+    way: names,
     shown: (name) => names(name).map(String).join("/"),
     pathLength: (name) => byDescriptor ? 0 : (place() as Buffer).length + 1 + name.length,
     close: Effect.flatMap(surface, () => closePlace(levels[0]?.place))
