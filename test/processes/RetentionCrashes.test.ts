@@ -20,6 +20,7 @@ import * as Trees from "../fixtures/trees.ts"
 import { bundles, json, names, recordAt, records } from "../support/CommandLine.ts"
 import { bundle, series } from "../support/Fabricate.ts"
 import { directory, ids, inStore, isSwept, makeStore, present, removedBy, withRoot } from "../support/Stores.ts"
+import { struck } from "../support/Strike.ts"
 import { day, minute } from "../support/Time.ts"
 import { command, run, start } from "../support/Worker.ts"
 
@@ -38,22 +39,6 @@ const fill = (root: string, now: number) => {
 }
 
 const args = ["prune", "--max-bundles", "40", "--all-the-way", "--max-time", "5m", "--json"]
-
-/** Runs the command, which is struck as the environment says. */
-const struck = (root: string, env: Readonly<Record<string, string>>) =>
-  Effect.scoped(Effect.flatMap(
-    start([
-      process.execPath,
-      "--import",
-      `${import.meta.dirname}/fixtures/strike.mjs`,
-      command,
-      ...args,
-      "--root",
-      root,
-      "--allow-temp"
-    ], { env: { STRIKE_ROOT: root, ...env } }),
-    (worker) => worker.exit
-  ))
 
 /** What is listed must be whole: as it was made, or recovered. */
 const isEachWhole = Effect.fnUntraced(function*(root: string) {
@@ -88,7 +73,7 @@ describe("a prune that ends before its end", () => {
         Effect.gen(function*() {
           const now = Date.now() - day
           fill(uninterrupted, now)
-          const all = yield* struck(uninterrupted, { STRIKE_COUNT: `${uninterrupted}-count` })
+          const all = yield* struck(uninterrupted, args, { STRIKE_COUNT: `${uninterrupted}-count` })
           assert.strictEqual(all.code, 0)
           const calls = Number(NFS.readFileSync(`${uninterrupted}-count`, "utf8"))
           assert.isAbove(calls, 2000)
@@ -102,7 +87,7 @@ describe("a prune that ends before its end", () => {
             yield* withRoot((root) =>
               Effect.gen(function*() {
                 fill(root, now)
-                const exit = yield* struck(root, { STRIKE_AT: String(at), STRIKE_SIGNAL: signal })
+                const exit = yield* struck(root, args, { STRIKE_AT: String(at), STRIKE_SIGNAL: signal })
                 const left = yield* isEachWhole(root)
                 if (signal === "SIGKILL") assert.strictEqual(exit.signal, "SIGKILL", where)
                 else {
