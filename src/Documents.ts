@@ -103,18 +103,34 @@ export const Prune = Schema.Struct({
   elapsedMs: Schema.Natural
 })
 
+/** What commands have in common that take things away from several runs. */
+const taking = {
+  failed: Schema.Array(Schema.Struct({ id: Schema.String, error: Schema.String, message: Schema.String })),
+  undeleted: Schema.Array(Schema.Struct({ path: Schema.String, reason: Schema.String })),
+  freedBytes: Schema.Natural
+}
+
 /**
  * `rm --json`. In `failed`, `id` is the id, or what was given for one; `undeleted` is what stays in the trash.
  *
  * @category schemas
  * @since 0.1.0
  */
-export const Rm = Schema.Struct({
+export const Rm = Schema.Struct({ version, removed: Schema.Array(Schema.Struct({ id: RunId })), ...taking })
+
+/**
+ * `trim --json`. `entries` counts the names at the top of what was matched, and `bytes` is what they had; `failed` and
+ * `undeleted` are those of `rm --json`.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const Trim = Schema.Struct({
   version,
-  removed: Schema.Array(Schema.Struct({ id: RunId })),
-  failed: Schema.Array(Schema.Struct({ id: Schema.String, error: Schema.String, message: Schema.String })),
-  undeleted: Schema.Array(Schema.Struct({ path: Schema.String, reason: Schema.String })),
-  freedBytes: Schema.Natural
+  trimmed: Schema.Array(
+    Schema.Struct({ id: RunId, paths: Schema.Array(Schema.String), entries: Schema.Natural, bytes: Schema.Natural })
+  ),
+  ...taking
 })
 
 /**
@@ -201,6 +217,7 @@ export const published = {
   pin: Pinned,
   prune: Prune,
   rm: Rm,
+  trim: Trim,
   recover: Recover,
   du: Du,
   verify: Verify,

@@ -49,6 +49,14 @@ export interface Shared {
 }
 
 /**
+ * How a run is gone on with.
+ *
+ * @category options
+ * @since 0.1.0
+ */
+export interface ResumeOptions extends Shared, RunStore.ResumeOptions {}
+
+/**
  * How a run is joined.
  *
  * @category options
@@ -116,10 +124,10 @@ const start = Effect.fnUntraced(function*(options: Options) {
   return yield* begin(options, redactor, store.create(draft))
 })
 
-const goOn = Effect.fnUntraced(function*(name: string, options: Shared) {
+const goOn = Effect.fnUntraced(function*(name: string, options: ResumeOptions) {
   const store = yield* RunStore.RunStore
   const { id } = yield* store.find(name)
-  return yield* begin(options, redactorOf(options), store.resume(id))
+  return yield* begin(options, redactorOf(options), store.resume(id, options))
 })
 
 /** The run that the environment names, if it is one of this store. */
@@ -224,12 +232,13 @@ export const scoped = (options: Options) =>
 /**
  * Goes on with a run that nobody works in, as its new owner: the same bundle, a new attempt in its record, `running`
  * again. Never waits: `Held` names who works in it, or on it. The run is named as a person would, by its id, the beginning
- * of one, `latest` or `latest:STATUS`.
+ * of one, `latest` or `latest:STATUS`. One that was trimmed since it ended is refused, unless `rebuilds` says that the
+ * program can make again what was taken out.
  *
  * @category running
  * @since 0.1.0
  */
-export const resume = (name: string, options: Shared = {}) =>
+export const resume = (name: string, options: ResumeOptions = {}) =>
 <A, E, R>(
   program: Effect.Effect<A, E, R>
 ): Effect.Effect<A, E | StoreError | LeaseError | PolicyError | BudgetError, Needed<R>> =>

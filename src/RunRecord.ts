@@ -138,6 +138,27 @@ export const Attempt = open({
 export const Pin = open({ reason: Schema.String, at: Timestamp })
 
 /**
+ * A trim: what `paths` matched was taken out of the bundle, so many names at the top of the matches and so many
+ * allocated bytes. While it is `pending` it was begun and not finished, and the figures are what it set out to take.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const Trim = open({
+  at: Timestamp,
+  paths: Schema.Array(Schema.String),
+  entries: Schema.Natural,
+  bytes: Schema.Natural,
+  pending: Schema.optionalKey(Schema.Boolean)
+})
+
+/**
+ * @category models
+ * @since 0.1.0
+ */
+export type Trim = typeof Trim.Type
+
+/**
  * Tags of a run, for filters and retention rules.
  *
  * @category schemas
@@ -172,6 +193,7 @@ export const RunRecord = open({
   tags: Tags,
   pin: Schema.optionalKey(Pin),
   bytes: Schema.optionalKey(open({ value: Schema.Natural, at: Timestamp })),
+  trimmed: Schema.optionalKey(Schema.Array(Trim)),
   lease: Schema.optionalKey(Schema.Literal("unprotected"))
 }).annotate({
   identifier: "RunRecord",

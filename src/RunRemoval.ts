@@ -18,6 +18,7 @@ import type { Errno } from "./internal/Errno.ts"
 import { Files, Flags } from "./internal/Files.ts"
 import * as RecordFile from "./internal/RecordFile.ts"
 import * as RecordLock from "./internal/RecordLock.ts"
+import { explainAstray, explainPin } from "./internal/Refusal.ts"
 import * as Trash from "./internal/Trash.ts"
 import { type BareClaim, Lease, type LeaseError, type Target } from "./Lease.ts"
 import * as RunId from "./RunId.ts"
@@ -60,7 +61,7 @@ export const RemovalReason = Data.taggedEnum<RemovalReason>()
 
 const explain = (id: RunId.RunId) =>
   RemovalReason.$match({
-    Pinned: ({ reason }) => `is pinned (${reason}); unpin it first: leasehold unpin ${id}`,
+    Pinned: ({ reason }) => explainPin(id, reason),
     PerhapsPinned: () =>
       "its record is broken and seems to say that the run is pinned; mend run.json, or take the pin out of it, by hand",
     NewerVersion: ({ version }) =>
@@ -70,8 +71,7 @@ const explain = (id: RunId.RunId) =>
     Readable: () => `its record can be read; remove it as any other: leasehold rm ${id}`,
     NotNow: ({ code }) => `run.json could not be read at this moment (${code}); try again`,
     Unleased: ({ dir }) => `${dir} is not empty, and has no lease; look what it is for, and remove it`,
-    Astray: ({ kind, path }) =>
-      `${path} is a ${kind}, not a directory of the store; look what it is for, and remove it`,
+    Astray: ({ kind, path }) => explainAstray(path, kind),
     System: ({ errno }) => errno.message
   })
 
@@ -98,15 +98,9 @@ const orGone = (id: RunId.RunId) =>
       : new RemovalError({ id, reason: RemovalReason.System({ errno }) })
   )
 
-/** A link on the way would lead out of the store, and what is put into a trash that is one would leave it. */
 const checkWay = Effect.fnUntraced(function*(root: string, id: RunId.RunId, ways = ["runs", `runs/${RunId.day(id)}`]) {
-  const files = yield* Files
-  for (const path of [...ways, "trash"].map((way) => `${root}/${way}`)) {
-    const there = yield* Effect.result(files.lstat(path))
-    if (Result.isSuccess(there) && there.success.kind !== "directory") {
-      return yield* refuse(id, RemovalReason.Astray({ path, kind: there.success.kind }))
-    }
-  }
+  const astray = yield* Trash.astray(root, ways)
+  if (astray !== undefined) return yield* refuse(id, RemovalReason.Astray(astray))
 })
 
 /** A day that has become empty goes too. Whoever is about to publish a bundle in it makes it anew. */

@@ -28,6 +28,7 @@ import { variable } from "./internal/Environment.ts"
 import { Files } from "./internal/Files.ts"
 import * as RecordFile from "./internal/RecordFile.ts"
 import * as StoreRoot from "./internal/StoreRoot.ts"
+import { tentatively } from "./internal/Tentative.ts"
 import * as KernelLease from "./KernelLease.ts"
 import { Lease, type LeaseError } from "./Lease.ts"
 import { Doubt, Liveness } from "./Liveness.ts"
@@ -36,6 +37,7 @@ import * as RunId from "./RunId.ts"
 import { isTerminal, RecordError, type RunRecord, timestamp } from "./RunRecord.ts"
 import { isShownStatus, mayBe, shown, type ShownStatus } from "./RunStatus.ts"
 import { orSystem, StoreError, StoreReason } from "./StoreError.ts"
+import { toRebuild } from "./TrimHistory.ts"
 
 /**
  * @category options
@@ -48,6 +50,15 @@ export interface Options {
   readonly create?: boolean | undefined
   /** Use a root below the system's temp directory, where sweepers delete by age. For tests. Else `LEASEHOLD_ALLOW_TEMP`. */
   readonly allowTemp?: boolean | undefined
+}
+
+/**
+ * @category options
+ * @since 0.1.0
+ */
+export interface ResumeOptions {
+  /** The program makes again what was trimmed. Without this a run that was trimmed is refused. */
+  readonly rebuilds?: boolean | undefined
 }
 
 /**
@@ -66,7 +77,10 @@ export class RunStore extends Context.Service<RunStore, {
    * Goes on with a run that nobody works in, as its owner. Never waits: whoever works there, or on it, is named. The
    * record has a new attempt and says `running` again.
    */
-  readonly resume: (id: RunId.RunId) => Effect.Effect<Bundle, StoreError | LeaseError, Scope.Scope>
+  readonly resume: (
+    id: RunId.RunId,
+    options?: ResumeOptions
+  ) => Effect.Effect<Bundle, StoreError | LeaseError, Scope.Scope>
   /** Every bundle, newest first, read as far as it is asked for. */
   readonly list: Stream.Stream<Entry, StoreError>
   readonly get: (id: RunId.RunId) => Effect.Effect<Entry, StoreError>
@@ -217,11 +231,14 @@ const make = Effect.fnUntraced(function*(options: Options) {
 
   // == going on
 
-  const resume = Effect.fn("RunStore.resume")(function*(id: RunId.RunId) {
+  const resume = Effect.fn("RunStore.resume")(function*(id: RunId.RunId, resumeOptions?: ResumeOptions) {
     const target = { id, dir: dir(id) }
     yield* requireBundle(id)
-    return yield* Effect.uninterruptible(Effect.gen(function*() {
+    return yield* Effect.uninterruptible(tentatively(Effect.gen(function*() {
       const { held, record } = yield* lease.resume(target)
+      // As it was under the claim, and nobody trims without one.
+      const paths = toRebuild(record)
+      if (paths.length > 0 && resumeOptions?.rebuilds !== true) return yield* fail(StoreReason.Trimmed({ id, paths }))
       const now = yield* Clock.currentTimeMillis
       const endedAt = isTerminal(record) ? undefined : yield* Crash.endOf(record, target.dir, now)
       const startedAt = timestamp(DateTime.makeUnsafe(now))
@@ -231,7 +248,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
         (current) => Outcome.again(endedAt === undefined ? current : Crash.end(current, endedAt), startedAt)
       )
       return { ...target, record: resumed, lease: held }
-    }))
+    })))
   })
 
   // == writing

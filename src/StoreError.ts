@@ -34,6 +34,8 @@ export type StoreReason = Data.TaggedEnum<{
   Ambiguous: { readonly prefix: string; readonly candidates: ReadonlyArray<RunId> }
   /** The record of a run that was to be changed cannot be read. */
   UnusableRecord: { readonly id: RunId; readonly error: RecordError }
+  /** Parts of a run that was to be gone on with were trimmed, and nobody said that they can be made again. */
+  Trimmed: { readonly id: RunId; readonly paths: ReadonlyArray<string> }
   /** The system refused something. */
   System: { readonly errno: Errno }
 }>
@@ -60,6 +62,8 @@ const explain = StoreReason.$match({
   NotInRun: ({ problem }) => `this process is in no run: ${problem}`,
   Ambiguous: ({ candidates, prefix }) => `${shown(prefix)} is the beginning of several ids: ${candidates.join(", ")}`,
   UnusableRecord: ({ error, id }) => `${id}: ${error.message}`,
+  Trimmed: ({ id, paths }) =>
+    `${id}: ${paths.join(", ")} was trimmed; if its program can make that again, say so: --rebuilds (rebuilds: true)`,
   System: ({ errno }) => errno.message
 })
 

@@ -5,6 +5,7 @@ import { ChildError } from "../Child.ts"
 import { LeaseError, type LeaseReason } from "../Lease.ts"
 import { PolicyError } from "../RetentionPolicy.ts"
 import { StoreError, type StoreReason } from "../StoreError.ts"
+import { TrimPathError } from "../TrimError.ts"
 
 export const usage = 2
 
@@ -29,6 +30,7 @@ const ofStore: Record<StoreReason["_tag"], number> = {
   NotInRun: usage,
   Ambiguous: usage,
   UnusableRecord: 1,
+  Trimmed: 1,
   System: 1
 }
 
@@ -47,10 +49,15 @@ export class ExitWith extends Error {
   }
 }
 
+/** What was asked for makes no sense, whatever it was asked of. */
+const isWrongUsage = (error: unknown) =>
+  error instanceof UsageError || error instanceof PolicyError || error instanceof TrimPathError ||
+  CliError.isCliError(error)
+
 export const of = (error: unknown): number => {
   if (error instanceof ExitWith) return error[Runtime.errorExitCode]
   if (error instanceof LeaseError) return ofLease[error.reason._tag]
   if (error instanceof StoreError) return ofStore[error.reason._tag]
   if (error instanceof ChildError) return error.exitCode
-  return error instanceof UsageError || error instanceof PolicyError || CliError.isCliError(error) ? usage : 1
+  return isWrongUsage(error) ? usage : 1
 }

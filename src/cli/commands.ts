@@ -11,6 +11,7 @@ import { resume } from "./resume.ts"
 import { rm } from "./rm.ts"
 import { run } from "./run.ts"
 import { show } from "./show.ts"
+import { trim } from "./trim.ts"
 import { verify } from "./verify.ts"
 
 export const commands = [
@@ -26,6 +27,7 @@ export const commands = [
   prune,
   recover,
   rm,
+  trim,
   du,
   verify
 ] as const

@@ -1,4 +1,5 @@
 import * as Command from "effect/cli/Command"
+import * as Flag from "effect/cli/Flag"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
@@ -26,7 +27,12 @@ const markAttempt = Effect.flatMap(
   (now) => orSystem(mark(["stdout.log", "stderr.log"], `resumed ${DateTime.formatIso(now)}`))
 )
 
-const flags = { run: runName, ...jobFlags, retention: retentionFlag, command: commandAfterDashes(0) }
+const rebuilds = Flag.Boolean("rebuilds").pipe(
+  Flag.withDescription("The command makes again what was trimmed; a trimmed run is refused without this"),
+  Flag.withDefault(false)
+)
+
+const flags = { run: runName, rebuilds, ...jobFlags, retention: retentionFlag, command: commandAfterDashes(0) }
 
 export const resume = Command.make("resume", flags).pipe(
   Command.withDescription(
@@ -42,6 +48,7 @@ export const resume = Command.make("resume", flags).pipe(
     const argv = yield* checkJob(given, recorded?.argv ?? given.command)
     const cwd = recorded?.cwd ?? process.cwd()
     yield* Effect.andThen(markAttempt, job(given, argv, cwd)).pipe(Run.resume(id, {
+      rebuilds: given.rebuilds,
       retention: retentionOf(given.retention),
       telemetry: noTelemetry
     }))

@@ -5,7 +5,7 @@ import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import { describe } from "../Holder.ts"
 import { describeLiveness } from "../Liveness.ts"
-import { type RunRecord, toMillis } from "../RunRecord.ts"
+import { type RunRecord, toMillis, type Trim } from "../RunRecord.ts"
 import { formatAgo, formatBytes, formatDuration } from "../Units.ts"
 import { findRun, Json, runName, Store } from "./Context.ts"
 import { type Cell, harmless, printJson, table } from "./Output.ts"
@@ -16,6 +16,11 @@ const exitText = ({ exit }: RunRecord): string | undefined => {
   const how = exit.signal ?? (exit.code === undefined ? "" : String(exit.code))
   return [how, exit.message].filter((part) => part !== undefined && part !== "").join(": ")
 }
+
+const trimText = ({ at, bytes, paths, pending }: Trim, now: number) =>
+  `${paths.join(", ")}: ${formatBytes(bytes)} (${formatAgo(now - toMillis(at))}${
+    pending === true ? ", unfinished" : ""
+  })`
 
 const fields = (record: RunRecord, now: number): ReadonlyArray<readonly [string, string | undefined]> => {
   const at = (time: RunRecord["endedAt"]) => time && `${time} (${formatAgo(now - toMillis(time))})`
@@ -35,6 +40,7 @@ const fields = (record: RunRecord, now: number): ReadonlyArray<readonly [string,
     ["tags", Object.entries(record.tags).map(([key, value]) => `${key}=${value}`).join(" ")],
     ["pinned", record.pin && `${record.pin.reason} (${formatAgo(now - toMillis(record.pin.at))})`],
     ["bytes", record.bytes && formatBytes(record.bytes.value)],
+    ["trimmed", (record.trimmed ?? []).map((trim) => trimText(trim, now)).join("; ")],
     ["lease", record.lease === "unprotected" ? "unprotected: the file system has no locks" : undefined]
   ]
 }

@@ -38,6 +38,18 @@ export const create = (bundle: string, record: RunRecord): Effect.Effect<void, E
   writeNew(pathOf(bundle), encode(record))
 
 /**
+ * Puts a record in the place of the one that is there. Only for whoever has the record's lock; with this it is the lock
+ * of nobody any more.
+ *
+ * @internal
+ */
+export const write = (
+  bundle: string,
+  record: RunRecord,
+  options?: { readonly fsync?: boolean | undefined }
+): Effect.Effect<void, Errno> => replace(pathOf(bundle), encode(record), options)
+
+/**
  * Reads the record, changes it and puts it back as one step: the owner, somebody who pins and a pass may all come at
  * once. A record that cannot be read is an error, unless `lost` says what it should have held.
  *
@@ -59,7 +71,7 @@ export const update = Effect.fnUntraced(
     const record = Result.isSuccess(current) ? current.success : standIn(current.failure, options?.lost)
     if (record === undefined) return yield* Effect.fromResult(current)
     const next = change(record)
-    yield* replace(pathOf(bundle), encode(next), { fsync: options?.fsync })
+    yield* write(bundle, next, options)
     return next
   },
   Effect.scoped

@@ -26,6 +26,42 @@ const requireTrash = Effect.fnUntraced(function*(trash: string) {
   }
 })
 
+/**
+ * The first of these directories, and of the trash, in whose place lies something else: a link there would lead out of
+ * the store, and what is put into a trash that is one would leave it.
+ *
+ * @internal
+ */
+export const astray = Effect.fnUntraced(function*(root: string, ways: ReadonlyArray<string>) {
+  const files = yield* Files
+  for (const path of [...ways, "trash"].map((way) => `${root}/${way}`)) {
+    const there = yield* Effect.result(files.lstat(path))
+    if (Result.isSuccess(there) && there.success.kind !== "directory") return { path, kind: there.success.kind }
+  }
+  return undefined
+})
+
+/**
+ * Makes a directory in the trash for parts of a bundle, and gives its path. A sweep may take it away while it is empty.
+ *
+ * @internal
+ */
+export const makePlace = Effect.fnUntraced(function*(root: string, id: string) {
+  const files = yield* Files
+  yield* requireTrash(`${root}/trash`)
+  const place = `${root}/trash/${id}-${yield* nonce}`
+  yield* files.mkdir(place)
+  return place
+})
+
+/**
+ * Tries again what is refused for a moment only.
+ *
+ * @internal
+ */
+export const patiently = <A, R>(move: Effect.Effect<A, Errno, R>): Effect.Effect<A, Errno, R> =>
+  Effect.retry(move, { times: 5, while: mayPass, schedule: Schedule.spaced("10 millis") })
+
 /** To be moved into another directory, one must be writable itself, and a program may have made its own read-only. */
 const makeWritable = Effect.fnUntraced(function*(dir: string) {
   const files = yield* Files
@@ -47,6 +83,6 @@ export const put = Effect.fnUntraced(function*(root: string, dir: string, id: st
       (errno) => errno.code === "EACCES",
       (errno) => Effect.andThen(Effect.mapError(makeWritable(dir), () => errno), move)
     ),
-    Effect.retry({ times: 5, while: mayPass, schedule: Schedule.spaced("10 millis") })
+    patiently
   )
 })
