@@ -12,7 +12,8 @@ import { Pin, RunRecord, Status, Timestamp } from "./RunRecord.ts"
 const version = Schema.Literal(1)
 
 /**
- * One run of `ls --json`. `live` is null where it cannot be told; `problem` is there where something is wrong.
+ * One run of `ls --json`. `live` is null where it cannot be told; `parent` may be a run that has gone; `depth` is there
+ * under `--tree`; `problem` is there where something is wrong.
  *
  * @category schemas
  * @since 0.1.0
@@ -22,16 +23,18 @@ export const ListedRun = Schema.Struct({
   name: Schema.NullOr(Schema.String),
   status: Schema.Union([Status, Schema.Literal("damaged")]),
   live: Schema.NullOr(Schema.Boolean),
+  parent: Schema.NullOr(RunId),
   startedAt: Schema.NullOr(Timestamp),
   endedAt: Schema.NullOr(Timestamp),
   pinned: Schema.Boolean,
   bytes: Schema.NullOr(Schema.Natural),
   dir: Schema.String,
-  problem: Schema.optionalKey(Schema.String)
+  problem: Schema.optionalKey(Schema.String),
+  depth: Schema.optionalKey(Schema.Natural)
 })
 
 /**
- * `ls --json`, newest first.
+ * `ls --json`, newest first; under `--tree` each run below its parent, newest trees first.
  *
  * @category schemas
  * @since 0.1.0

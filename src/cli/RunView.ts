@@ -40,6 +40,7 @@ export const listed = (view: RunView) => {
     name: orNull(record?.name),
     status: RunStatus.recorded(entry.record, liveness),
     live: isLive(liveness),
+    parent: orNull(record?.parent),
     startedAt: orNull(record?.startedAt),
     endedAt: orNull(record?.endedAt),
     pinned: record?.pin !== undefined,

@@ -15,6 +15,7 @@ import { type Entry, RunStore } from "../RunStore.ts"
 import { DurationFromText, formatAgo, formatDuration } from "../Units.ts"
 import { Json, Store } from "./Context.ts"
 import { type Cell, harmless, paint, printJson, shorten, table } from "./Output.ts"
+import { plant, withAncestors } from "./RunTree.ts"
 import { listed, look, problemOf, type RunView, statusOf } from "./RunView.ts"
 import { parseTag, tagFlag } from "./Tags.ts"
 
@@ -70,12 +71,12 @@ const durationOf = (record: RunRecord, status: ShownStatus, now: number): string
   return end === undefined ? "" : formatDuration(Math.max(0, end - toMillis(record.startedAt)))
 }
 
-const row = (view: RunView, now: number): ReadonlyArray<Cell> => {
+const row = (view: RunView, now: number, branch = ""): ReadonlyArray<Cell> => {
   const status = statusOf(view)
   const record = Result.getOrUndefined(view.entry.record)
   const note = problemOf(view) ?? (record?.pin === undefined ? "" : `pinned: ${record.pin.reason}`)
   return [
-    { text: view.entry.id },
+    { text: `${branch}${view.entry.id}` },
     { text: shorten(harmless(record?.name ?? "?"), 30) },
     { text: status, format: colours[status] },
     { text: formatAgo(now - DateTime.toEpochMillis(startedAt(view.entry.id))) },
@@ -89,7 +90,12 @@ const header: ReadonlyArray<Cell> = ["ID", "NAME", "STATUS", "STARTED", "TOOK", 
   format: "dim"
 }))
 
-export const ls = Command.make("ls", { limit, name, status, tag: tagFlag, since, until }).pipe(
+const tree = Flag.Boolean("tree").pipe(
+  Flag.withDescription("Show runs below the runs that started them, which are then listed in any case"),
+  Flag.withDefault(false)
+)
+
+export const ls = Command.make("ls", { limit, name, status, tag: tagFlag, since, until, tree }).pipe(
   Command.withDescription("List runs, newest first"),
   Command.withHandler(Effect.fn(function*(flags) {
     const store = yield* RunStore
@@ -110,9 +116,14 @@ export const ls = Command.make("ls", { limit, name, status, tag: tagFlag, since,
       Stream.take(flags.limit === 0 ? Number.MAX_SAFE_INTEGER : flags.limit),
       Stream.runCollect
     )
-    if (yield* Json) return yield* printJson({ version: 1, root: store.root, runs: views.map(listed) })
+    const placed = flags.tree ? plant(yield* withAncestors(views)) : undefined
+    if (yield* Json) {
+      const runs = placed?.map(({ depth, view }) => ({ ...listed(view), depth })) ?? views.map(listed)
+      return yield* printJson({ version: 1, root: store.root, runs })
+    }
     if (views.length === 0) return yield* Console.error(paint("dim", `no runs to list in ${store.root}`))
-    yield* Console.log(table([header, ...views.map((view) => row(view, now))]))
+    const rows = placed?.map(({ branch, view }) => row(view, now, branch)) ?? views.map((view) => row(view, now))
+    yield* Console.log(table([header, ...rows]))
   })),
   Command.provide(Store)
 )

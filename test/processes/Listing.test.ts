@@ -24,7 +24,7 @@ describe("ls", () => {
         yield* worker.line("at-work")
         const [dir = ""] = bundles(root)
         const { id, startedAt } = recordAt(dir)
-        const running = { id, name: "build", status: "running", live: true, startedAt, endedAt: null }
+        const running = { id, name: "build", status: "running", live: true, parent: null, startedAt, endedAt: null }
         const rest = { pinned: false, bytes: null, dir }
         assert.deepStrictEqual(yield* json(root, ["ls"]), { version: 1, root, runs: [{ ...running, ...rest }] })
         yield* end.open
