@@ -31,6 +31,8 @@ export interface Draft {
   readonly tags: Tags
   readonly command?: RunCommand | undefined
   readonly parent?: RunId | undefined
+  /** A run of the same store whose artifacts are copied into the new bundle before anybody sees it. */
+  readonly forkedFrom?: RunId | undefined
   /** Go on where the file system has no locks; the record then says so. */
   readonly unprotected?: boolean | undefined
 }

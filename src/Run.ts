@@ -27,8 +27,8 @@ import { Lease, type LeaseError } from "./Lease.ts"
 import * as Redaction from "./Redaction.ts"
 import type { BudgetError } from "./RetentionBudget.ts"
 import type { PolicyError } from "./RetentionPolicy.ts"
-import { isRunId } from "./RunId.ts"
-import type { RunCommand, Tags } from "./RunRecord.ts"
+import { isRunId, type RunId } from "./RunId.ts"
+import type { RecordError, RunCommand, Tags } from "./RunRecord.ts"
 import * as RunRetention from "./RunRetention.ts"
 import * as RunStore from "./RunStore.ts"
 import { StoreError, StoreReason } from "./StoreError.ts"
@@ -79,6 +79,12 @@ export interface AttachOptions {
 export interface Options extends Shared {
   /** What people call it; it need not be unique. */
   readonly name: string
+  /**
+   * A run, as a person names it, to begin from: its artifacts are copied, as they are at that moment, before anybody
+   * sees the new bundle, and its tags and command are those of the new run where none are given. It is not changed, and
+   * may be at work.
+   */
+  readonly from?: string | undefined
   readonly tags?: Tags | undefined
   /** The command that it runs; secrets in it are redacted before it is written. */
   readonly command?: RunCommand | undefined
@@ -109,15 +115,27 @@ const begin = Effect.fnUntraced(function*<R>(
   return yield* RunSession.own(bundle, { telemetry: options.telemetry, redact: redactor.text })
 })
 
+const unusable = (id: RunId, error: RecordError) =>
+  new StoreError({ reason: StoreReason.UnusableRecord({ id, error }) })
+
+/** A run whose record says what it was. */
+const findUsable = Effect.fnUntraced(function*(name: string) {
+  const store = yield* RunStore.RunStore
+  const { id, record } = yield* store.find(name)
+  return Result.isSuccess(record) ? { ...record.success, id } : yield* unusable(id, record.failure)
+})
+
 const start = Effect.fnUntraced(function*(options: Options) {
   const store = yield* RunStore.RunStore
   const redactor = redactorOf(options)
-  const { command } = options
+  const source = options.from === undefined ? undefined : yield* findUsable(options.from)
+  const command = options.command ?? source?.command
   const parent = yield* findParent(store.root)
   const draft: RunStore.Draft = {
     name: options.name,
-    tags: options.tags ?? {},
+    tags: options.tags ?? source?.tags ?? {},
     parent,
+    forkedFrom: source?.id,
     command: command === undefined ? undefined : { ...command, argv: redactor.argv(command.argv) },
     unprotected: options.unprotected
   }
@@ -147,14 +165,12 @@ const enter = Effect.fnUntraced(function*(options: AttachOptions) {
   const { dir, id, record: found } = yield* (options.run === undefined ? findOwn(store) : store.find(options.run))
   if (Result.isFailure(found) && found.failure.reason._tag === "NotABundle") {
     // Its lease would be looked for behind the link.
-    return yield* new StoreError({ reason: StoreReason.UnusableRecord({ id, error: found.failure }) })
+    return yield* unusable(id, found.failure)
   }
   // The lease before anything else: only under it is what is read still true.
   const held = yield* lease.hold({ id, dir }, { role: "joined", patience: options.patience })
   const { record } = yield* store.get(id)
-  if (Result.isFailure(record)) {
-    return yield* new StoreError({ reason: StoreReason.UnusableRecord({ id, error: record.failure }) })
-  }
+  if (Result.isFailure(record)) return yield* unusable(id, record.failure)
   return yield* RunSession.join({ id, dir, record: record.success, lease: held }, options)
 })
 

@@ -189,6 +189,7 @@ export const RunRecord = open({
   command: Schema.optionalKey(RunCommand),
   exit: Schema.optionalKey(RunExit),
   parent: Schema.optionalKey(RunId),
+  forkedFrom: Schema.optionalKey(RunId),
   attempts: Schema.Array(Attempt),
   tags: Tags,
   pin: Schema.optionalKey(Pin),

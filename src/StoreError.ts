@@ -36,6 +36,8 @@ export type StoreReason = Data.TaggedEnum<{
   UnusableRecord: { readonly id: RunId; readonly error: RecordError }
   /** Parts of a run that was to be gone on with were trimmed, and nobody said that they can be made again. */
   Trimmed: { readonly id: RunId; readonly paths: ReadonlyArray<string> }
+  /** The artifacts of a run could not be copied into a new one, which is gone again. */
+  NotCopied: { readonly id: RunId; readonly path: string; readonly problem: string }
   /** The system refused something. */
   System: { readonly errno: Errno }
 }>
@@ -64,6 +66,7 @@ const explain = StoreReason.$match({
   UnusableRecord: ({ error, id }) => `${id}: ${error.message}`,
   Trimmed: ({ id, paths }) =>
     `${id}: ${paths.join(", ")} was trimmed; if its program can make that again, say so: --rebuilds (rebuilds: true)`,
+  NotCopied: ({ id, path, problem }) => `the artifacts of ${id} could not be copied: ${path}: ${problem}`,
   System: ({ errno }) => errno.message
 })
 

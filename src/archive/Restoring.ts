@@ -110,7 +110,7 @@ const build = Effect.fnUntraced(function*(
   const staged = `${root}/staging/${id}`
   return yield* Effect.gen(function*() {
     const held = yield* tentatively(lay(store, id, staged)).pipe(
-      Effect.retry({ times: attempts, while: mayPass }),
+      Effect.retry({ times: attempts, while: mayPass() }),
       Effect.catchTag("Errno", (errno) => refuse(id, ArchiveReason.System({ errno })))
     )
     yield* interruptibly(unpack({ id, fd, path, linksOut }, staged)).pipe(asError(id, path))

@@ -31,6 +31,7 @@ const ofStore: Record<StoreReason["_tag"], number> = {
   Ambiguous: usage,
   UnusableRecord: 1,
   Trimmed: 1,
+  NotCopied: 1,
   System: 1
 }
 

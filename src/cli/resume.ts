@@ -6,11 +6,13 @@ import * as Result from "effect/Result"
 import { replacement } from "../Redaction.ts"
 import * as Run from "../Run.ts"
 import type { RunRecord } from "../RunRecord.ts"
+import { type Entry, RunStore } from "../RunStore.ts"
 import { orSystem, StoreError, StoreReason } from "../StoreError.ts"
 import { findRun, runName, Store } from "./Context.ts"
 import { UsageError } from "./ExitCode.ts"
 import { checkJob, commandAfterDashes, job, jobFlags, noTelemetry, retentionFlag, retentionOf } from "./Job.ts"
 import { mark } from "./Mark.ts"
+import { harmless, warn } from "./Output.ts"
 
 /** The recorded command, where it can be run again as it was: what was redacted is not known any more. */
 const recordedCommand = Effect.fnUntraced(function*({ command, id }: RunRecord) {
@@ -32,14 +34,29 @@ const rebuilds = Flag.Boolean("rebuilds").pipe(
   Flag.withDefault(false)
 )
 
-const flags = { run: runName, rebuilds, ...jobFlags, retention: retentionFlag, command: commandAfterDashes(0) }
+const fork = Flag.Boolean("fork").pipe(
+  Flag.withDescription("Start a new run from its artifacts, and leave it as it is; it may be at work"),
+  Flag.withDefault(false)
+)
+
+const flags = { run: runName, fork, rebuilds, ...jobFlags, retention: retentionFlag, command: commandAfterDashes(0) }
+
+/** What a live run writes while it is copied may be in the copy or not. */
+const sayIfLive = Effect.fnUntraced(function*(entry: Entry) {
+  const store = yield* RunStore
+  const liveness = yield* store.liveness(entry)
+  if (liveness._tag === "Live") {
+    yield* warn(harmless(`${entry.id} is still at work; its artifacts are copied as they are at this moment`))
+  }
+})
 
 export const resume = Command.make("resume", flags).pipe(
   Command.withDescription(
-    "Go on with a run that nobody works in, with its own command or another, and exit as it does"
+    "Go on with a run that nobody works in, with its own command or another, and exit as it does; with --fork in a new run"
   ),
   Command.withHandler(Effect.fn(function*(given) {
-    const { id, record } = yield* findRun(given.run)
+    const entry = yield* findRun(given.run)
+    const { id, record } = entry
     if (Result.isFailure(record)) {
       return yield* new StoreError({ reason: StoreReason.UnusableRecord({ id, error: record.failure }) })
     }
@@ -47,11 +64,15 @@ export const resume = Command.make("resume", flags).pipe(
     const recorded = isOther ? undefined : yield* recordedCommand(record.success)
     const argv = yield* checkJob(given, recorded?.argv ?? given.command)
     const cwd = recorded?.cwd ?? process.cwd()
-    yield* Effect.andThen(markAttempt, job(given, argv, cwd)).pipe(Run.resume(id, {
-      rebuilds: given.rebuilds,
-      retention: retentionOf(given.retention),
-      telemetry: noTelemetry
-    }))
+    const shared = { retention: retentionOf(given.retention), telemetry: noTelemetry }
+    if (given.fork) {
+      yield* sayIfLive(entry)
+      const command = { argv, cwd, ...(given.tty ? { tty: true } : {}) }
+      return yield* job(given, argv, cwd).pipe(Run.scoped({ name: record.success.name, from: id, command, ...shared }))
+    }
+    yield* Effect.andThen(markAttempt, job(given, argv, cwd)).pipe(
+      Run.resume(id, { rebuilds: given.rebuilds, ...shared })
+    )
   })),
   Command.provide(Store)
 )

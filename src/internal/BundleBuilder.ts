@@ -13,6 +13,8 @@ import { Errno } from "./Errno.ts"
 import { Files } from "./Files.ts"
 import * as RecordFile from "./RecordFile.ts"
 import { tentatively } from "./Tentative.ts"
+import * as Trash from "./Trash.ts"
+import * as TreeCopy from "./TreeCopy.ts"
 
 interface Place {
   readonly root: string
@@ -68,17 +70,39 @@ const recordOf = (id: RunId.RunId, draft: Draft, lease: Held): RunRecord => {
     startedAt,
     ...(draft.command === undefined ? {} : { command: draft.command }),
     ...(draft.parent === undefined ? {} : { parent: draft.parent }),
+    ...(draft.forkedFrom === undefined ? {} : { forkedFrom: draft.forkedFrom }),
     attempts: [{ startedAt, status: "running" }],
     tags: draft.tags,
     ...(lease.protected ? {} : { lease: "unprotected" as const })
   }
 }
 
+/** Without locks nobody removes anything, and nobody can hold it either. */
+const isUnlockable = (error: LeaseError) => error.reason._tag === "NoLocks"
+
+/** Under a lease of its own, so that nobody removes what is being copied. The old run learns nothing of it. */
+const copyArtifacts = Effect.fnUntraced(
+  function*({ dir, lease }: Place, from: RunId.RunId, staged: string, draft: Draft) {
+    yield* Effect.catchIf(
+      lease.hold({ id: from, dir: dir(from) }, { role: "joined" }),
+      (error) => draft.unprotected === true && isUnlockable(error),
+      () => Effect.void
+    )
+    yield* TreeCopy.copy(`${dir(from)}/artifacts`, `${staged}/artifacts`).pipe(
+      Effect.mapError(({ path, problem }) =>
+        new StoreError({ reason: StoreReason.NotCopied({ id: from, path, problem }) })
+      )
+    )
+  },
+  Effect.scoped
+)
+
 /** Everything between the making of the directory and the moment at which others see the bundle. */
 const fill = Effect.fnUntraced(function*(place: Place, draft: Draft, id: RunId.RunId, staged: string) {
   const files = yield* Files
   const lease = yield* place.lease.create({ id, dir: staged }, { role: "owner", unprotected: draft.unprotected })
   for (const part of parts) yield* files.mkdir(`${staged}/${part}`)
+  if (draft.forkedFrom !== undefined) yield* copyArtifacts(place, draft.forkedFrom, staged, draft)
   const record = recordOf(id, draft, lease)
   yield* RecordFile.create(staged, record)
   const dir = place.dir(id)
@@ -93,7 +117,9 @@ const build = Effect.fnUntraced(function*(place: Place, draft: Draft) {
   const staging = `${place.root}/staging`
   const staged = `${staging}/${id}`
   yield* makeDirectoryIn(staging, staged)
-  return yield* fill(place, draft, id, staged).pipe(Effect.onError(() => Effect.ignore(files.removeOwnTree(staged))))
+  // Copied directories may be read-only, which a sweep of the trash knows how to deal with.
+  const takeAway = Effect.catch(files.removeOwnTree(staged), () => Trash.put(place.root, staged, id))
+  return yield* fill(place, draft, id, staged).pipe(Effect.onError(() => Effect.ignore(takeAway)))
 })
 
 /**
@@ -102,10 +128,12 @@ const build = Effect.fnUntraced(function*(place: Place, draft: Draft) {
  *
  * @internal
  */
-export const mayPass = (error: Errno | LeaseError): boolean =>
-  error._tag === "Errno" ?
-    error.code === "EEXIST" || error.code === "ENOENT" :
-    error.reason._tag === "Claimed" || error.reason._tag === "RunGone" || error.reason._tag === "Undecided"
+export const mayPass = (draft?: Draft) => (error: Errno | LeaseError | StoreError): boolean => {
+  if (error._tag === "Errno") return error.code === "EEXIST" || error.code === "ENOENT"
+  // What is said of the run that is copied from is said of no staging directory.
+  if (error._tag === "StoreError" || error.id === draft?.forkedFrom) return false
+  return error.reason._tag === "Claimed" || error.reason._tag === "RunGone" || error.reason._tag === "Undecided"
+}
 
 /** @internal */
 export const attempts = 5
@@ -119,7 +147,7 @@ export const make = (place: Place) =>
   > {
     // A try that failed lets go of everything before the next begins.
     return yield* Effect.uninterruptible(tentatively(build(place, draft))).pipe(
-      Effect.retry({ times: attempts, while: mayPass }),
+      Effect.retry({ times: attempts, while: mayPass(draft) }),
       Effect.mapError((error) =>
         error._tag === "Errno" ? new StoreError({ reason: StoreReason.System({ errno: error }) }) : error
       )

@@ -102,6 +102,11 @@ export interface FilesApi {
   readonly symlinkAt: (target: Buffer, place: Place, name: Buffer) => Effect.Effect<void, Errno>
   /** A second name for a file. */
   readonly linkAt: (place: Place, from: Buffer, toPlace: Place, to: Buffer) => Effect.Effect<void, Errno>
+  /**
+   * Makes a file with the content and mode of another, which is an open descriptor of it or its path; in one step that
+   * shares its blocks where the file system can. Fails with EEXIST where there is something.
+   */
+  readonly cloneAt: (source: Place, place: Place, name: Buffer) => Effect.Effect<void, Errno>
   /** Of the place itself. */
   readonly chmodAt: (place: Place, mode: number) => Effect.Effect<void, Errno>
   /** Times are set as exactly as node can: to a quarter of a microsecond. Of the place itself. */
@@ -213,6 +218,7 @@ const mode = 0o700
 
 /** As seconds; before 1970 node takes dates alone. */
 const timeOf = (nanos: bigint): number | Date => nanos < 0n ? new Date(Number(nanos) / 1e6) : Number(nanos) / 1e9
+const cloning = NFS.constants.COPYFILE_EXCL | NFS.constants.COPYFILE_FICLONE
 
 /** Node's own never ends below a directory in which nothing can be made and that says ENOENT of it, as `/proc` does. */
 const makeDirectories = (path: string): void => {
@@ -288,6 +294,11 @@ export const node: FilesApi = {
   readlinkAt: (place, name) => syncAt("readlink", name, () => NFS.readlinkSync(join(place, name), "buffer")),
   symlinkAt: (target, place, name) => syncAt("symlink", name, () => NFS.symlinkSync(target, join(place, name))),
   linkAt: (place, from, toPlace, to) => syncAt("link", to, () => NFS.linkSync(join(place, from), join(toPlace, to))),
+  cloneAt: (source, place, name) =>
+    Effect.callback<void, Errno>((resume) => {
+      NFS.copyFile(pathOf(source), join(place, name), cloning, (cause) =>
+        resume(cause ? Effect.fail(fromUnknown("copyfile", name.toString(), cause)) : Effect.void))
+    }),
   chmodAt: (place, mode) => syncAt("chmod", pathOf(place), () => NFS.chmodSync(pathOf(place), mode)),
   utimesAt: (place, nanos) =>
     syncAt("utimes", pathOf(place), () => NFS.utimesSync(pathOf(place), timeOf(nanos), timeOf(nanos))),
