@@ -8,6 +8,7 @@ import * as Schema from "effect/Schema"
 import { Holder } from "./Holder.ts"
 import { RunId } from "./RunId.ts"
 import { Pin, RunRecord, Status, Timestamp } from "./RunRecord.ts"
+import { statuses } from "./RunStatus.ts"
 
 const version = Schema.Literal(1)
 
@@ -41,6 +42,12 @@ export const ListedRun = Schema.Struct({
  */
 export const List = Schema.Struct({ version, root: Schema.String, runs: Schema.Array(ListedRun) })
 
+const Liveness = Schema.Struct({
+  state: Schema.Literals(["live", "dead", "unknown"]),
+  reason: Schema.String,
+  holders: Schema.Array(Holder)
+})
+
 /**
  * `show --json`. `run` is null, and `problem` says why, where the record cannot be read.
  *
@@ -51,11 +58,7 @@ export const Show = Schema.Struct({
   version,
   run: Schema.NullOr(RunRecord),
   problem: Schema.optionalKey(Schema.String),
-  liveness: Schema.Struct({
-    state: Schema.Literals(["live", "dead", "unknown"]),
-    reason: Schema.String,
-    holders: Schema.Array(Holder)
-  })
+  liveness: Liveness
 })
 
 /**
@@ -112,6 +115,37 @@ const taking = {
   undeleted: Schema.Array(Schema.Struct({ path: Schema.String, reason: Schema.String })),
   freedBytes: Schema.Natural
 }
+
+/**
+ * `explain --json`. `status` is that of a listing for people. Each rule of the policy says by itself whether it `asks`
+ * for the run, `spares` it or does `neither`, and `why`; `action`, `reason` and `message` are what the whole policy comes
+ * to, and `note` says where that is not what a rule says by itself. `endedAt` is the time that retention goes by.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const Explain = Schema.Struct({
+  version,
+  id: RunId,
+  name: Schema.NullOr(Schema.String),
+  status: Schema.Literals(statuses),
+  liveness: Liveness,
+  endedAt: Schema.NullOr(Timestamp),
+  endKnownBy: Schema.NullOr(Schema.Literals(["record", "last event", "found dead", "first seen"])),
+  pin: Schema.NullOr(Pin),
+  policy: Schema.String,
+  group: Schema.NullOr(Schema.String),
+  rules: Schema.Array(Schema.Struct({
+    rule: Schema.String,
+    value: Schema.String,
+    verdict: Schema.Literals(["asks", "spares", "neither"]),
+    why: Schema.String
+  })),
+  action: Schema.Literals(["keep", "remove"]),
+  reason: Schema.String,
+  message: Schema.String,
+  note: Schema.NullOr(Schema.String)
+})
 
 /**
  * `rm --json`. In `failed`, `id` is the id, or what was given for one; `undeleted` is what stays in the trash.
@@ -219,6 +253,7 @@ export const published = {
   path: Path,
   pin: Pinned,
   prune: Prune,
+  explain: Explain,
   rm: Rm,
   trim: Trim,
   recover: Recover,

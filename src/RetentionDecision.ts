@@ -101,7 +101,12 @@ interface Group {
   readonly items: Array<Item>
 }
 
-const groupOf = (facts: BundleFacts, groupBy: GroupBy): readonly [key: string, label: string] => {
+/**
+ * Which group a bundle is in, and what people call it.
+ *
+ * @internal
+ */
+export const groupOf = (facts: BundleFacts, groupBy: GroupBy): readonly [key: string, label: string] => {
   if (facts.status === "unknown") return ["unreadable", "those that cannot be read"]
   if (groupBy === "name") return [`=${facts.name}`, facts.name]
   if (!Object.hasOwn(facts.tags, groupBy.tag)) return ["without", `those without tag ${groupBy.tag}`]

@@ -50,9 +50,11 @@ export const listed = (view: RunView) => {
   }
 }
 
+const states = { Live: "live", Dead: "dead", Unknown: "unknown" } as const
+
 /** The answer to `show --json` on who works there. */
 export const livenessDocument = (liveness: Liveness) => ({
-  state: liveness._tag.toLowerCase(),
+  state: states[liveness._tag],
   reason: describeLiveness(liveness),
   holders: liveness._tag === "Live" ? liveness.holders : []
 })

@@ -1,6 +1,7 @@
 /** Every command, in the order in which help lists them. */
 import { attach } from "./attach.ts"
 import { du } from "./du.ts"
+import { explain } from "./explain.ts"
 import { logs } from "./logs.ts"
 import { ls } from "./ls.ts"
 import { path } from "./path.ts"
@@ -25,6 +26,7 @@ export const commands = [
   pin,
   unpin,
   prune,
+  explain,
   recover,
   rm,
   trim,

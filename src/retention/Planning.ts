@@ -88,7 +88,12 @@ export const countUnmeasured = Effect.fnUntraced(function*({ now, policy, sessio
   return unmeasured + unsettled.filter(({ lookedAt }) => lookedAt === 0).length
 })
 
-const freeBytes = Effect.fnUntraced(function*(pass: Pass) {
+/**
+ * What is free for a limit on free space to go by; nothing where there is none, or where it cannot be told.
+ *
+ * @internal
+ */
+export const freeBytes = Effect.fnUntraced(function*(pass: Pass) {
   const files = yield* Files
   // What lies in the trash is on its way back already: to remove more for it would remove too much.
   if (pass.policy.minFree === undefined || pass.ledger.leaving > 0) return undefined
