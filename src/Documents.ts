@@ -82,7 +82,7 @@ const counts = Schema.Record(Schema.String, Schema.Natural)
 const Failure = Schema.Struct({ id: Schema.String, reason: Schema.String })
 
 /**
- * `prune --json`.
+ * `prune --json`. `expired` are archives that were removed; the bytes of `archived` are those of the archives.
  *
  * @category schemas
  * @since 0.1.0
@@ -94,6 +94,11 @@ export const Prune = Schema.Struct({
   looked: Schema.Natural,
   removed: Schema.Array(Schema.Struct({ id: RunId, reason: Schema.String, bytes: Schema.NullOr(Schema.Natural) })),
   recovered: Schema.Array(Schema.Struct({ id: RunId })),
+  trimmed: Schema.Array(
+    Schema.Struct({ id: RunId, paths: Schema.Array(Schema.String), bytes: Schema.NullOr(Schema.Natural) })
+  ),
+  archived: Schema.Array(Schema.Struct({ id: RunId, reason: Schema.String, bytes: Schema.NullOr(Schema.Natural) })),
+  expired: Schema.Array(Schema.Struct({ id: RunId, reason: Schema.String, bytes: Schema.Natural })),
   kept: counts,
   failed: Schema.Array(Failure),
   freedBytes: Schema.Natural,
@@ -141,7 +146,7 @@ export const Explain = Schema.Struct({
     verdict: Schema.Literals(["asks", "spares", "neither"]),
     why: Schema.String
   })),
-  action: Schema.Literals(["keep", "remove"]),
+  action: Schema.Literals(["keep", "remove", "trim", "archive"]),
   reason: Schema.String,
   message: Schema.String,
   note: Schema.NullOr(Schema.String)

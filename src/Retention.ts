@@ -21,6 +21,7 @@ import * as Stream from "effect/Stream"
 import { Files } from "./internal/Files.ts"
 import { Lease } from "./Lease.ts"
 import * as Acting from "./retention/Acting.ts"
+import * as Archives from "./retention/Archives.ts"
 import * as Discovery from "./retention/Discovery.ts"
 import * as Looking from "./retention/Looking.ts"
 import { type Frame, isOver, makeLedger, noLeftovers, type Pass } from "./retention/Pass.ts"
@@ -31,6 +32,7 @@ import * as RetentionBudget from "./RetentionBudget.ts"
 import * as RetentionPolicy from "./RetentionPolicy.ts"
 import { KeepReason, reasonKind } from "./RetentionReason.ts"
 import { countKinds, debtOf, type PassEvent, type Report } from "./RetentionReport.ts"
+import { hasTiers } from "./RetentionTiers.ts"
 import * as RetentionWords from "./RetentionWords.ts"
 import { day as dayOf, type RunId } from "./RunId.ts"
 import { type IndexBroken, RunIndex } from "./RunIndex.ts"
@@ -65,14 +67,32 @@ const body = Effect.fnUntraced(function*(pass: Pass) {
   // Space that is on its way back must not make a limit on free space ask for more.
   if (pass.policy.minFree !== undefined) yield* Sweeping.sweep(pass)
   ledger.left.unlisted = yield* Discovery.discover(pass)
+  yield* reopenOwn(pass)
   yield* Looking.settle(pass)
   yield* planAndAct(pass)
+  yield* workTiers(pass)
   yield* Looking.remindOfUnwritten(pass)
   yield* forgetEmptyDays(pass)
   ledger.left.unmeasured = yield* Planning.countUnmeasured(pass)
   ledger.left.unknown = yield* session.unknowns
   // What was done is done: an index that cannot be written, on a full disk for one, is not believed by the next pass.
   yield* Effect.ignore(session.commit)
+})
+
+/** A run that is gone on with has not ended any more, whatever was found of it before. */
+const reopenOwn = Effect.fnUntraced(function*({ now, own, session }: Pass) {
+  const row = own === undefined ? undefined : yield* session.get(own)
+  if (row?.state === "finished") yield* session.put({ ...row, state: "running", bytes: undefined, lookedAt: now })
+})
+
+/** Loaded only where a policy has tiers, so that the others do not pay for tar and globs. */
+const workTiers = Effect.fnUntraced(function*(pass: Pass) {
+  if (hasTiers(pass.policy)) {
+    const { archiveDue, trimDue } = yield* Effect.promise(() => import("./retention/Tiers.ts"))
+    yield* trimDue(pass)
+    yield* archiveDue(pass)
+  }
+  yield* Archives.expireDue(pass)
 })
 
 /** What turns out to be held, pinned or immovable leaves it to others to go in its place. */
@@ -122,6 +142,9 @@ const reportOf = Effect.fnUntraced(function*(frame: Frame, otherPass: boolean, s
     looked: ledger.looked,
     removed: ledger.removed,
     recovered: ledger.recovered,
+    trimmed: ledger.trimmed,
+    archived: ledger.archived,
+    expired: ledger.expired,
     kept,
     failed: ledger.failed,
     freedBytes: ledger.freedBytes,

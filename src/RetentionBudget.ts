@@ -25,6 +25,8 @@ export interface Budget {
   readonly maxRemoved: number
   /** Names that are deleted in the trash. */
   readonly maxUnlinked: number
+  /** Bytes on the disk of bundles that are archived. A larger bundle waits for a pass that may pack more. */
+  readonly maxPacked: number
   readonly maxTime: Duration.Input
 }
 
@@ -42,7 +44,13 @@ export type BudgetInput = { readonly [Key in keyof Budget]?: Budget[Key] | undef
  * @category constants
  * @since 0.1.0
  */
-export const defaultBudget: Budget = { maxLooked: 512, maxRemoved: 256, maxUnlinked: 20_000, maxTime: "2 seconds" }
+export const defaultBudget: Budget = {
+  maxLooked: 512,
+  maxRemoved: 256,
+  maxUnlinked: 20_000,
+  maxPacked: 64 * 1024 * 1024,
+  maxTime: "2 seconds"
+}
 
 /**
  * A bound that would bound nothing, or allow nothing.
@@ -78,9 +86,10 @@ export const decode = (input: BudgetInput = {}): Result.Result<Budget, BudgetErr
     maxLooked: input.maxLooked ?? defaultBudget.maxLooked,
     maxRemoved: input.maxRemoved ?? defaultBudget.maxRemoved,
     maxUnlinked: input.maxUnlinked ?? defaultBudget.maxUnlinked,
+    maxPacked: input.maxPacked ?? defaultBudget.maxPacked,
     maxTime: input.maxTime ?? defaultBudget.maxTime
   }
-  for (const field of ["maxLooked", "maxRemoved", "maxUnlinked"] as const) {
+  for (const field of ["maxLooked", "maxRemoved", "maxUnlinked", "maxPacked"] as const) {
     if (isCount(budget[field])) continue
     return Result.fail(new BudgetError({ field, value: budget[field], expected: "write a whole number from 1 on" }))
   }

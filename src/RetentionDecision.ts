@@ -17,6 +17,8 @@
  * - A size that is not known counts as nothing for `maxBytes`, and as enough for `minFree`: so no bundle goes that would
  *   have stayed had everything been measured. `needsSize` lists what is worth measuring before deciding again.
  *
+ * - Of what stays, the tiers of the policy trim and archive what is due for it.
+ *
  * A decision to remove is never the proof that nobody works in the bundle. A pass takes the claim, reads again, and asks
  * {@link recheck}.
  *
@@ -26,7 +28,8 @@ import * as Duration from "effect/Duration"
 import { type BundleFacts, endOf, guard, isClockAhead, sizeOf, type State, stateOf } from "./RetentionFacts.ts"
 import { keepRulesOf, sparedByItself } from "./RetentionKeepRules.ts"
 import { type GroupBy, hasKeepRules, hasLimits, isEmpty, type RetentionPolicy } from "./RetentionPolicy.ts"
-import { KeepReason, RemoveReason } from "./RetentionReason.ts"
+import { KeepReason, RemoveReason, type TierReason } from "./RetentionReason.ts"
+import { tierOf } from "./RetentionTiers.ts"
 import type { RunId } from "./RunId.ts"
 
 /**
@@ -37,6 +40,7 @@ export type Decision =
   & { readonly id: RunId; readonly clockAhead: boolean }
   & (
     | { readonly action: "remove"; readonly reason: RemoveReason }
+    | { readonly action: "trim" | "archive"; readonly reason: TierReason }
     | { readonly action: "keep"; readonly reason: KeepReason }
   )
 
@@ -206,9 +210,12 @@ const unmeasuredThatStay = (items: ReadonlyArray<Item>): ReadonlyArray<Item> => 
 
 // == decisions
 
-const settle = (item: Item, unwanted: KeepReason): Decision => {
+const settle = (item: Item, unwanted: KeepReason, tier: TierReason | undefined): Decision => {
   const { clockAhead, facts: { id }, guard, spared, wanted } = item
-  const keep = (reason: KeepReason): Decision => ({ id, action: "keep", reason, clockAhead })
+  const keep = (reason: KeepReason): Decision =>
+    tier === undefined
+      ? { id, action: "keep", reason, clockAhead }
+      : { id, action: tier._tag === "TrimAfter" ? "trim" : "archive", reason: tier, clockAhead }
   // Of what nobody may touch this is the reason, whether or not a limit would have come to it.
   if (guard !== undefined && !hasEnded(item)) return keep(guard)
   if (wanted === undefined) return keep(unwanted)
@@ -259,7 +266,7 @@ export const decide = (
   const forBytes = maxBytes === undefined ? [] : unmeasuredThatStay(items)
   const unwanted = isEmpty(policy) ? KeepReason.EmptyPolicy() : KeepReason.WithinLimits()
   return {
-    decisions: items.map((item) => settle(item, unwanted)),
+    decisions: items.map((item) => settle(item, unwanted, tierOf(item.facts, policy, now))),
     needsSize: [...new Set([...forSpace, ...forBytes].map(({ facts }) => facts.id))]
   }
 }

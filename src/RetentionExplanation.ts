@@ -25,15 +25,15 @@ import type { RunId } from "./RunId.ts"
 import { formatAgo, formatBytes } from "./Units.ts"
 
 /**
- * The fields that are rules. `groupBy` says among whom they are asked.
+ * The fields that are rules. `groupBy` says among whom they are asked; the limits of archives ask for no bundle.
  *
  * @category models
  * @since 0.1.0
  */
-export type RuleField = Exclude<Field, "groupBy">
+export type RuleField = Exclude<Field, "groupBy" | "archiveMaxAge" | "archiveMaxBytes">
 
 /**
- * What a rule says of a bundle: a limit `asks` for it, a keep rule `spares` it, or it does `neither`.
+ * What a rule says of a bundle: a limit or a tier `asks` for it, a keep rule `spares` it, or it does `neither`.
  *
  * @category models
  * @since 0.1.0
@@ -90,7 +90,7 @@ interface Scene {
 type Value<F extends RuleField> = NonNullable<RetentionPolicy[F]>
 
 interface Rule<A> {
-  readonly role: "limit" | "keep"
+  readonly role: "limit" | "keep" | "tier"
   readonly value: (value: A) => string
   readonly why: (scene: Scene, value: A, verdict: Verdict) => string
 }
@@ -189,7 +189,13 @@ const rules: { readonly [F in RuleField]: Rule<Value<F>> } = {
     role: "keep",
     value: (statuses) => statuses.join(", "),
     why: ofFinished(({ facts: { status } }) => `it is ${status === "running" ? "crashed" : status}`)
-  }
+  },
+  trim: {
+    role: "tier",
+    value: ({ after, paths }) => `${paths.join(", ")} after ${lengthOf(after)}`,
+    why: (scene) => scene.facts.trimmed === true ? "it has been trimmed since it ended" : endText(scene)
+  },
+  archive: { role: "tier", value: ({ after }) => `after ${lengthOf(after)}`, why: endText }
 }
 
 // == answers
@@ -204,12 +210,14 @@ export const only = (policy: RetentionPolicy, field: RuleField): RetentionPolicy
   return Result.getOrThrow(decode({ ...everything, [field]: policy[field], groupBy: policy.groupBy }))
 }
 
+const isRule = (field: Field): field is RuleField => Object.hasOwn(rules, field)
+
 /** What keeps a bundle that a limit has asked for; what is live or unknown no limit asks for. */
 const heldBack: ReadonlySet<string> = new Set(["Pinned", "Unprobed"])
 
 const verdictOf = (field: RuleField, { action, reason }: Decision): Verdict => {
   if (rules[field].role === "keep") return reasonKind(reason) === field ? "spares" : "neither"
-  return action === "remove" || heldBack.has(reason._tag) ? "asks" : "neither"
+  return action !== "keep" || heldBack.has(reason._tag) ? "asks" : "neither"
 }
 
 const answer = <F extends RuleField>(
@@ -279,7 +287,7 @@ export const explain = (
     finished: members.filter(isCounted).length,
     newer: members.slice(members.indexOf(facts) + 1).filter(isCounted)
   }
-  const answers = fieldNames.flatMap((field) => field === "groupBy" ? [] : answer(field, policy, scene, ask))
+  const answers = fieldNames.flatMap((field) => isRule(field) ? answer(field, policy, scene, ask) : [])
   return { facts, ended, group: label, guard: guard(facts), answers, decision, note: noteOf(answers, decision) }
 }
 
@@ -292,6 +300,8 @@ export const explain = (
 export const verdictText = (verdict: Verdict): string =>
   ({ asks: "asks for it", spares: "spares it", neither: "does not" })[verdict]
 
+const deeds = { remove: "would go", keep: "stays", trim: "would be trimmed", archive: "would be archived" } as const
+
 /**
  * The decision as a sentence: `it would go: older than 14 days`, `it stays: pinned: release`.
  *
@@ -300,5 +310,5 @@ export const verdictText = (verdict: Verdict): string =>
  */
 export const decisionText = ({ decision: { action, reason }, note }: Explanation): string => {
   const why = reasonText(reason).replace(/^kept: /, "")
-  return `it ${action === "remove" ? "would go" : "stays"}: ${why}${note === undefined ? "" : ` (${note})`}`
+  return `it ${deeds[action]}: ${why}${note === undefined ? "" : ` (${note})`}`
 }

@@ -28,6 +28,8 @@ export interface BundleFacts {
   readonly tags: Tags
   readonly pinned: boolean
   readonly pinReason?: string | undefined
+  /** Whether all that the policy trims has been trimmed since the run ended. */
+  readonly trimmed?: boolean | undefined
   readonly liveness: "live" | "dead" | "unknown" | "unprobed"
   readonly unknownReason?: string | undefined
 }

@@ -7,6 +7,9 @@
  * finished bundles go, oldest first, until the limits hold. With keep rules alone, every unspared finished bundle goes.
  * Without either nothing goes.
  *
+ * *Tiers* (`trim`, `archive`) say what becomes of the bundles that stay, once they have been over for so long; and
+ * archives have limits of their own (`archiveMaxAge`, `archiveMaxBytes`).
+ *
  * Zero is no value of any field: to one reader a count of zero means everything and to another nothing. Who wants every
  * finished bundle gone writes `all: true`. Zero, negative and non-finite values, empty lists and fields that do not
  * exist are refused, so that a misspelt limit is never silently no limit.
@@ -21,6 +24,7 @@ import * as SchemaIssue from "effect/SchemaIssue"
 import * as SchemaTransformation from "effect/SchemaTransformation"
 import { bad, fieldNames, isField, noObject, noPolicy, type PolicyError, unknownField } from "./RetentionPolicyError.ts"
 import type { Period } from "./RetentionReason.ts"
+import { defaultPaths, problemOf } from "./TrimGlobs.ts"
 import { BytesFromText, DurationFromText, maxDuration } from "./Units.ts"
 
 // == the fields
@@ -80,6 +84,40 @@ const GroupByText = Schema.String.check(Schema.isPattern(/^(name|tag:[^]+)$/)).p
  */
 export type GroupBy = typeof GroupByValue.Type
 
+const Globs = listOf(Schema.String.check(Schema.makeFilter((glob: string) => problemOf(glob) === undefined)))
+
+const Trim = Schema.Struct({
+  after: Length,
+  paths: Globs.pipe(Schema.withDecodingDefaultKey(Effect.succeed(defaultPaths)))
+})
+
+/** `7 days`, or `7 days: temp/**, artifacts/*.img`. */
+const TrimText = Schema.String.pipe(
+  Schema.decodeTo(
+    Trim,
+    SchemaTransformation.transform({
+      decode: (text): typeof Trim.Encoded => {
+        const [after = "", ...paths] = text.split(":")
+        return paths.length === 0 ? { after } : { after, paths: paths.join(":") }
+      },
+      encode: ({ after, paths }: typeof Trim.Encoded) =>
+        `${String(after)}${paths === undefined ? "" : `:${String(paths)}`}`
+    })
+  )
+)
+
+const Archive = Schema.Struct({ after: Length })
+
+const ArchiveText = Schema.String.pipe(
+  Schema.decodeTo(
+    Archive,
+    SchemaTransformation.transform({
+      decode: (after): typeof Archive.Encoded => ({ after }),
+      encode: ({ after }) => String(after)
+    })
+  )
+)
+
 const Flag = Schema.Union([
   Schema.Boolean,
   Schema.Literals(["true", "false"]).pipe(
@@ -109,7 +147,11 @@ const Fields = Schema.Struct({
   keepWithin: Schema.optionalKey(Length),
   keepTag: Schema.optionalKey(listOf(Schema.String.check(Schema.isPattern(/^[^=]/)))),
   keepStatus: Schema.optionalKey(listOf(Schema.Literals(["ok", "error", "interrupted", "crashed"]))),
-  groupBy: Schema.optionalKey(Schema.Union([GroupByText, GroupByValue]))
+  groupBy: Schema.optionalKey(Schema.Union([GroupByText, GroupByValue])),
+  trim: Schema.optionalKey(Schema.Union([Trim, TrimText])),
+  archive: Schema.optionalKey(Schema.Union([Archive, ArchiveText])),
+  archiveMaxAge: Schema.optionalKey(Length),
+  archiveMaxBytes: Schema.optionalKey(Size)
 }).pipe(Schema.brand("leasehold/RetentionPolicy"))
 
 /**
@@ -234,7 +276,7 @@ export const hasKeepRules = (policy: RetentionPolicy): boolean =>
   policy.keepStatus !== undefined || periodFields.some(([field]) => policy[field] !== undefined)
 
 /**
- * Whether the policy removes nothing, whatever is in the store.
+ * Whether the policy removes no bundle, whatever is in the store. It may have tiers all the same.
  *
  * @category guards
  * @since 0.1.0

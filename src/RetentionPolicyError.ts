@@ -30,7 +30,11 @@ const expected: { readonly [F in Field]: string } = {
   keepWithin: length,
   keepTag: "write one or more tags, each as key or key=value",
   keepStatus: "write one or more of ok, error, interrupted and crashed",
-  groupBy: "write name or tag:KEY"
+  groupBy: "write name or tag:KEY",
+  trim: "write a length of time above zero, such as 7d, with globs behind a colon if it is not temp/** that is to go",
+  archive: length.replace("14d", "30d"),
+  archiveMaxAge: length,
+  archiveMaxBytes: size
 }
 
 /**
@@ -79,11 +83,17 @@ const shorten = (text: string) => text.length > 60 ? `${text.slice(0, 57)}...` :
 
 const show = (value: unknown): string => shorten(Formatter.format(value))
 
+const lengths: ReadonlySet<Field> = new Set<Field>(["maxAge", "keepWithin", "archive", "archiveMaxAge"])
+
+/** @internal */
+export const isSizeField = (field: Field): boolean =>
+  field === "maxBytes" || field === "minFree" || field === "archiveMaxBytes"
+
 /** A text that is no length or size at all has more to be said of it than what the field is for. */
 const adviceOn = (field: Field, value: unknown): string => {
   if (typeof value !== "string") return expected[field]
-  const isLength = field === "maxAge" || field === "keepWithin"
-  const isSize = field === "maxBytes" || field === "minFree"
+  const isLength = lengths.has(field)
+  const isSize = isSizeField(field)
   const fault = isLength ? Result.getFailure(parseDuration(value)) : Result.getFailure(parseBytes(value))
   return (isLength || isSize) && Option.isSome(fault) ? fault.value.expected : expected[field]
 }

@@ -78,10 +78,29 @@ export type KeepReason = Data.TaggedEnum<{
 export const KeepReason = Data.taggedEnum<KeepReason>()
 
 /**
+ * Why a tier takes a bundle.
+ *
  * @category models
  * @since 0.1.0
  */
-export type Reason = RemoveReason | KeepReason
+export type TierReason = Data.TaggedEnum<{
+  /** It ended longer ago than `trim.after`, and has not been trimmed by these globs since. */
+  TrimAfter: { readonly millis: number; readonly paths: ReadonlyArray<string> }
+  /** It ended longer ago than `archive.after`. */
+  ArchiveAfter: { readonly millis: number }
+}>
+
+/**
+ * @category constructors
+ * @since 0.1.0
+ */
+export const TierReason = Data.taggedEnum<TierReason>()
+
+/**
+ * @category models
+ * @since 0.1.0
+ */
+export type Reason = RemoveReason | KeepReason | TierReason
 
 const units = [["day", 86_400_000], ["hour", 3_600_000], ["minute", 60_000], ["second", 1000]] as const
 
@@ -167,6 +186,10 @@ export const reasonText = (reason: Reason): string => {
       return "within the limits"
     case "EmptyPolicy":
       return "the policy removes nothing"
+    case "TrimAfter":
+      return `ended more than ${lengthText(reason.millis)} ago, and has ${reason.paths.join(", ")} still`
+    case "ArchiveAfter":
+      return `ended more than ${lengthText(reason.millis)} ago`
   }
 }
 
@@ -212,5 +235,7 @@ const kinds: { readonly [Tag in Exclude<Reason["_tag"], "KeepPeriod">]: string }
   KeepTag: "keepTag",
   KeepStatus: "keepStatus",
   WithinLimits: "withinLimits",
-  EmptyPolicy: "emptyPolicy"
+  EmptyPolicy: "emptyPolicy",
+  TrimAfter: "trim",
+  ArchiveAfter: "archive"
 }

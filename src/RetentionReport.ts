@@ -7,7 +7,7 @@ import * as Data from "effect/Data"
 import type { Holder } from "./Holder.ts"
 import type { Budget } from "./RetentionBudget.ts"
 import type { RetentionPolicy } from "./RetentionPolicy.ts"
-import { type KeepReason, reasonKind, type RemoveReason } from "./RetentionReason.ts"
+import { type KeepReason, reasonKind, type RemoveReason, type TierReason } from "./RetentionReason.ts"
 import { toArgs } from "./RetentionSources.ts"
 import type { RunId } from "./RunId.ts"
 
@@ -18,6 +18,14 @@ import type { RunId } from "./RunId.ts"
 export type PassEvent = Data.TaggedEnum<{
   Removed: { readonly id: RunId; readonly reason: RemoveReason; readonly bytes: number | undefined }
   Recovered: { readonly id: RunId }
+  Trimmed: {
+    readonly id: RunId
+    readonly reason: Extract<TierReason, { readonly _tag: "TrimAfter" }>
+    readonly bytes: number | undefined
+  }
+  Archived: { readonly id: RunId; readonly reason: TierReason; readonly bytes: number | undefined }
+  /** An archive was removed for good. */
+  Expired: { readonly id: RunId; readonly reason: string; readonly bytes: number }
   /** A limit asked for it and it was kept. Those who hold a live one are named, as far as they left their names. */
   Kept: {
     readonly id: RunId
@@ -62,6 +70,13 @@ export interface Report {
   readonly looked: number
   readonly removed: ReadonlyArray<{ readonly id: RunId; readonly reason: string; readonly bytes: number | null }>
   readonly recovered: ReadonlyArray<{ readonly id: RunId }>
+  readonly trimmed: ReadonlyArray<
+    { readonly id: RunId; readonly paths: ReadonlyArray<string>; readonly bytes: number | null }
+  >
+  /** With the bytes of the archives. */
+  readonly archived: ReadonlyArray<{ readonly id: RunId; readonly reason: string; readonly bytes: number | null }>
+  /** Archives that were removed for good. */
+  readonly expired: ReadonlyArray<{ readonly id: RunId; readonly reason: string; readonly bytes: number }>
   readonly kept: Readonly<Record<string, number>>
   readonly failed: ReadonlyArray<{ readonly id: string; readonly reason: string }>
   readonly freedBytes: number
@@ -93,6 +108,10 @@ export interface Leftovers {
   readonly unmeasured: number
   /** Days whose bundles have not been listed yet. */
   readonly unlisted: number
+  /** Bundles that are due for trimming and for archiving, and archives for removal. */
+  readonly toTrim: number
+  readonly toArchive: number
+  readonly toExpire: number
   /** 1 for a pass that was stopped, which may have left more than it can say. */
   readonly stopped: number
 }
@@ -124,6 +143,9 @@ export const debtOf = (left: Leftovers, policy: RetentionPolicy, budget: Budget,
     ["stuck", left.stuck],
     ["unmeasured", left.unmeasured],
     ["unlistedDays", left.unlisted],
+    ["toTrim", left.toTrim],
+    ["toArchive", left.toArchive],
+    ["toExpire", left.toExpire],
     ["stopped", left.stopped]
   ]
   const reasons = Object.fromEntries(all.filter(([, count]) => count > 0))
@@ -131,9 +153,12 @@ export const debtOf = (left: Leftovers, policy: RetentionPolicy, budget: Budget,
   const removals = Math.ceil(left.overBudget / Math.max(1, Math.min(budget.maxRemoved, budget.maxLooked)))
   const measurements = Math.ceil(left.unmeasured / Math.max(1, budget.maxLooked))
   const once = left.unlisted > 0 || left.stopped > 0 ? 1 : 0
-  const passes = Math.max(removals, measurements, once, left.inTrash > 0 ? sweeps : 0)
+  const tiers = Math.ceil((left.toTrim + left.toArchive) / Math.max(1, budget.maxRemoved))
+  const expiries = Math.ceil(left.toExpire / Math.max(1, budget.maxRemoved))
+  const passes = Math.max(removals, measurements, once, tiers, expiries, left.inTrash > 0 ? sweeps : 0)
   return {
-    bundles: left.overBudget + left.unknown + left.failed + left.inTrash + left.stuck,
+    bundles: left.overBudget + left.unknown + left.failed + left.inTrash + left.stuck + left.toTrim + left.toArchive +
+      left.toExpire,
     bytes: left.overBudgetBytes,
     reasons,
     passes,

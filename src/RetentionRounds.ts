@@ -15,7 +15,7 @@ import type { RunStore } from "./RunStore.ts"
 
 /** What failed once and was removed later did not fail. */
 const failuresOf = (before: Report, after: Report): Report["failed"] => {
-  const later = new Set([...after.failed, ...after.removed].map(({ id }) => id))
+  const later = new Set([...after.failed, ...after.removed, ...after.trimmed, ...after.archived].map(({ id }) => id))
   return [...before.failed.filter(({ id }) => !later.has(id)), ...after.failed]
 }
 
@@ -24,6 +24,9 @@ const join = (before: Report, after: Report): Report => ({
   looked: before.looked + after.looked,
   removed: [...before.removed, ...after.removed],
   recovered: [...before.recovered, ...after.recovered],
+  trimmed: [...before.trimmed, ...after.trimmed],
+  archived: [...before.archived, ...after.archived],
+  expired: [...before.expired, ...after.expired],
   failed: failuresOf(before, after),
   freedBytes: before.freedBytes + after.freedBytes,
   elapsedMs: before.elapsedMs + after.elapsedMs
@@ -35,10 +38,11 @@ const mayGoOn = ({ debt, dryRun, otherPass, stopped }: Report) =>
 /** A pass that changed nothing, and left what the one before it left, will not be helped by another like it. */
 const isStuck = (before: Report, after: Report) =>
   after.removed.length === 0 && after.recovered.length === 0 && after.freedBytes === 0 &&
+  after.trimmed.length === 0 && after.archived.length === 0 && after.expired.length === 0 &&
   JSON.stringify(before.debt) === JSON.stringify(after.debt)
 
 const mayNeedMore = ({ debt }: Report) =>
-  debt?.reasons["unmeasured"] !== undefined || debt?.reasons["budget"] !== undefined
+  ["unmeasured", "budget", "toArchive", "toTrim"].some((reason) => debt?.reasons[reason] !== undefined)
 
 /** So many times as large as it was to be may the budget become of passes that get nowhere with it. */
 const maxPatience = 1024
@@ -65,7 +69,12 @@ export const untilPaid = Effect.fn("Retention.untilPaid")(
     let all = last
     let patience = 1
     while (mayGoOn(last)) {
-      const larger = { ...budget, maxTime: maxTime * patience, maxLooked: budget.maxLooked * patience }
+      const larger = {
+        ...budget,
+        maxTime: maxTime * patience,
+        maxLooked: budget.maxLooked * patience,
+        maxPacked: budget.maxPacked * patience
+      }
       const next = yield* Retention.run({ ...options, budget: larger })
       // What is left is left to whoever is at work now.
       if (next.otherPass) break

@@ -6,7 +6,7 @@
  */
 import * as Result from "effect/Result"
 import { decode, encode, type Field, fieldNames, type PolicyError, type RetentionPolicy } from "./RetentionPolicy.ts"
-import { from, noObject } from "./RetentionPolicyError.ts"
+import { from, isSizeField, noObject } from "./RetentionPolicyError.ts"
 import { evenSize } from "./RetentionReason.ts"
 
 /**
@@ -72,6 +72,12 @@ export const fromEnv = (
   return Result.mapError(decode(Object.fromEntries(given)), (error) => from(originOf(error, env), error))
 }
 
+/** A tier in one word, as a flag and a variable have it. */
+const textOf = (value: unknown): string => {
+  if (typeof value !== "object" || value === null || !("after" in value)) return String(value)
+  return "paths" in value ? `${String(value.after)}:${String(value.paths)}` : String(value.after)
+}
+
 /**
  * The arguments of a command line that states the policy: `["--max-bundles", "200"]`. Not quoted for a shell.
  *
@@ -84,8 +90,7 @@ export const toArgs = (policy: RetentionPolicy): ReadonlyArray<string> => {
     const value = encoded[field]
     if (value === undefined || value === false) return []
     if (value === true) return [flagOf(field)]
-    const isSize = field === "maxBytes" || field === "minFree"
     return (Array.isArray(value) ? value : [value])
-      .flatMap((member) => [flagOf(field), isSize ? evenSize(Number(member)).join("") : String(member)])
+      .flatMap((member) => [flagOf(field), isSizeField(field) ? evenSize(Number(member)).join("") : textOf(member)])
   })
 }

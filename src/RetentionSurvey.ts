@@ -32,6 +32,7 @@ import type { RunId } from "./RunId.ts"
 import { type IndexBroken, type Row, RunIndex } from "./RunIndex.ts"
 import { type Entry, RunStore } from "./RunStore.ts"
 import { StoreError, StoreReason } from "./StoreError.ts"
+import { covers } from "./TrimHistory.ts"
 
 /**
  * How it is known when a bundle ended: by its record, by the last event of one that crashed, by having been found dead
@@ -93,7 +94,10 @@ const readAnew = Effect.fnUntraced(function*(pass: Pass, id: RunId) {
   if (fresh === undefined) return yield* new StoreError({ reason: StoreReason.NoSuchRun({ name: id }) })
   const entry = yield* pass.store.get(id)
   const liveness = yield* pass.store.liveness(entry)
-  return { entry, liveness, facts: probed(factsOf(fresh), liveness) }
+  const record = Result.getOrUndefined(entry.record)
+  const { trim } = pass.policy
+  const trimmed = trim !== undefined && record !== undefined && covers(record, trim.paths)
+  return { entry, liveness, facts: { ...probed(factsOf(fresh), liveness), trimmed } }
 })
 
 const concurrency = 4

@@ -52,6 +52,20 @@ const targetOf = (policy: RetentionPolicy): string => {
   return `${which} ${list(limits, "or")}`
 }
 
+const lengthOf = (length: Duration.Duration) => lengthText(Duration.toMillis(length))
+
+const tiersOf = ({ archive, archiveMaxAge, archiveMaxBytes, trim }: RetentionPolicy): ReadonlyArray<string> => {
+  const parts: Array<string> = []
+  if (trim !== undefined) parts.push(`trim ${list(trim.paths, "and")} after ${lengthOf(trim.after)}`)
+  if (archive !== undefined) parts.push(`archive after ${lengthOf(archive.after)}`)
+  const limits = [
+    ...archiveMaxAge === undefined ? [] : [`of runs that ended more than ${lengthOf(archiveMaxAge)} ago`],
+    ...archiveMaxBytes === undefined ? [] : [`beyond ${sizeText(archiveMaxBytes)} in all`]
+  ]
+  if (limits.length > 0) parts.push(`remove archives ${list(limits, "or")}`)
+  return parts
+}
+
 /**
  * The policy as a sentence: `remove the oldest finished runs beyond 200 bundles or older than 14 days, keep pinned ones
  * and the newest 10`.
@@ -60,6 +74,8 @@ const targetOf = (policy: RetentionPolicy): string => {
  * @since 0.1.0
  */
 export const describe = (policy: RetentionPolicy): string => {
-  if (isEmpty(policy)) return "remove nothing"
-  return `remove ${targetOf(policy)}, keep ${list(keptBy(policy), "and")}${perGroup(policy)}`
+  const removal = isEmpty(policy)
+    ? "remove nothing"
+    : `remove ${targetOf(policy)}, keep ${list(keptBy(policy), "and")}${perGroup(policy)}`
+  return [removal, ...tiersOf(policy)].join("; ")
 }

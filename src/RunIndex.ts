@@ -41,6 +41,8 @@ export interface Row {
   readonly problem: string | undefined
   /** How often an attempt to remove it has failed. */
   readonly failures: number
+  /** Whether it has been trimmed, by the globs that were asked for last; of those that are not the record is asked. */
+  readonly trimmed: boolean
   /** When a pass last read it; 0 for never. */
   readonly lookedAt: number
 }
@@ -56,6 +58,17 @@ export interface Day {
   readonly day: string
   readonly mtimeNanos: bigint
   readonly settled: boolean
+}
+
+/**
+ * A day directory of the archive, and what its archives sum up to.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface ArchiveDay extends Day {
+  readonly archives: number
+  readonly bytes: number
 }
 
 /**
@@ -131,6 +144,14 @@ export interface Session {
   readonly newestFinished: (before: number, limit: number) => Answer<ReadonlyArray<Row>>
   /** Finished rows that nobody has measured, newest first. */
   readonly unmeasured: (limit: number) => Answer<ReadonlyArray<Row>>
+  /**
+   * Finished rows that are not known to have been trimmed by these globs, in the order of ends, from behind a position
+   * on. `key` stands for the globs: with another one all of them count as untrimmed.
+   */
+  readonly untrimmed: (key: string, after: Position | undefined, limit: number) => Answer<ReadonlyArray<Row>>
+  readonly archiveDays: Answer<ReadonlyArray<ArchiveDay>>
+  readonly putArchiveDay: (day: ArchiveDay) => Answer<void>
+  readonly dropArchiveDay: (day: string) => Answer<void>
   /** Every row, for rules that compare each with each. */
   readonly all: Answer<ReadonlyArray<Row>>
   readonly put: (row: Row) => Answer<void>

@@ -12,14 +12,9 @@
 import * as Result from "effect/Result"
 import picomatch from "picomatch"
 import { TrimPathError } from "./TrimError.ts"
+import { isOwn, maxGlobs, problemOf } from "./TrimGlobs.ts"
 
-/**
- * What is trimmed where nothing else is said.
- *
- * @category constants
- * @since 0.1.0
- */
-export const defaultPaths: ReadonlyArray<string> = ["temp/**"]
+export { defaultPaths } from "./TrimGlobs.ts"
 
 /**
  * Globs that were checked. The ways that are asked about have slashes between names and none at the ends.
@@ -34,27 +29,8 @@ export interface TrimPaths {
   readonly mayHold: (way: string) => boolean
 }
 
-const maxLength = 1000
-
-const maxGlobs = 100
-
 /** Those of which each is there in every bundle, and whose files a program may expect to be able to make. */
 const standing: ReadonlySet<string> = new Set(["logs", "telemetry", "temp", "artifacts"])
-
-const isOwn = (top: string) => top.startsWith("run.json") || top === "lease" || top === "holders"
-
-const problemOf = (glob: string): string | undefined => {
-  if (glob === "") return "it is empty; write temp/** for all that is in temp"
-  if (glob.includes("\0")) return "it has a NUL character in it"
-  if (glob.length > maxLength) return `it is longer than ${maxLength} characters`
-  if (glob.startsWith("/") || /^[A-Za-z]:/.test(glob)) return "it is an absolute path; give one within the bundle"
-  if (/^!(?!\()/.test(glob)) return "it begins with \"!\", and nothing is taken out again; say what is to go"
-  const parts = glob.split("/")
-  if (parts.some((part) => part === "" || part === "." || part === "..")) {
-    return "each part between slashes must be a name or a pattern, not empty, \".\" or \"..\""
-  }
-  return isOwn(parts[0] ?? "") ? "it is Leasehold's own, which is never trimmed" : undefined
-}
 
 /** With dotfiles, in the way of POSIX whatever the system, and with line breaks in names like any character. */
 const options = { dot: true, strictSlashes: true, nonegate: true, windows: false, flags: "s" } as const

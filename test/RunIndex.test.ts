@@ -342,6 +342,7 @@ describe("questions", () => {
     // A scan of an index that holds nothing else, in its order, as far as the limit.
     unsettled: [/^SCAN bundle USING INDEX bundle_unsettled$/],
     unmeasured: [/^SCAN bundle USING INDEX bundle_unmeasured$/],
+    untrimmed: [/^SEARCH bundle USING INDEX bundle_untrimmed \(\(ends,id\)>\(\?,\?\)\)$/],
     newestFinished: [/^SEARCH bundle USING INDEX bundle_finished \(ends<\?\)$/],
     count: [/^CO-ROUTINE/, /^SEARCH bundle USING INDEX bundle_ends \(ends<\?\)$/, /^SCAN \(subquery/],
     ahead: [/^SEARCH bundle USING COVERING INDEX bundle_claims \(ended_at>\?\)$/],

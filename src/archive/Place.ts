@@ -164,6 +164,21 @@ export const remove = Effect.fnUntraced(function*(root: string, id: RunId.RunId)
 })
 
 /**
+ * Takes an archive away that nobody has to do with at this moment, and says whether it has gone by this.
+ *
+ * @internal
+ */
+export const removeAlone = Effect.fnUntraced(
+  function*(root: string, id: RunId.RunId) {
+    const locked = yield* lock(pathOf(root, id))
+    if (typeof locked === "string") return false
+    yield* remove(root, id)
+    return true
+  },
+  Effect.scoped
+)
+
+/**
  * Takes away what a crash has left of an archive beside a bundle that is about to go for good: it must not come back.
  *
  * @internal

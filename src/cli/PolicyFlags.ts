@@ -44,7 +44,15 @@ export const policyFlags = {
   keepWithin: text("keepWithin", "AGE", "Keep runs that ended at most this long ago"),
   keepTag: list("keepTag", "KEY[=VALUE]", "Keep runs with this tag"),
   keepStatus: list("keepStatus", "STATUS", "Keep runs of this status"),
-  groupBy: text("groupBy", "name|tag:KEY", "Apply the rules to each group by itself")
+  groupBy: text("groupBy", "name|tag:KEY", "Apply the rules to each group by itself"),
+  trim: text(
+    "trim",
+    "AGE[:GLOBS]",
+    "Trim runs that ended longer ago, of temp/** or of other globs with commas between"
+  ),
+  archive: text("archive", "AGE", "Archive runs that ended longer ago"),
+  archiveMaxAge: text("archiveMaxAge", "AGE", "Remove archives of runs that ended longer ago"),
+  archiveMaxBytes: text("archiveMaxBytes", "SIZE", "Remove the oldest archives while they take up more")
 }
 
 type PolicyFlags = {

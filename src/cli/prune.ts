@@ -14,7 +14,7 @@ import { reasonText } from "../RetentionReason.ts"
 import type { PassEvent, Report } from "../RetentionReport.ts"
 import { untilPaid } from "../RetentionRounds.ts"
 import * as SqliteIndex from "../SqliteIndex.ts"
-import { DurationFromText, formatBytes, formatDuration } from "../Units.ts"
+import { BytesFromText, DurationFromText, formatBytes, formatDuration } from "../Units.ts"
 import { Json, Store } from "./Context.ts"
 import { ExitWith } from "./ExitCode.ts"
 import { type Cell, harmless, paint, printJson, table } from "./Output.ts"
@@ -42,6 +42,12 @@ const flags = {
   maxLooked: bound("max-looked", "Runs to look at in one pass", defaultBudget.maxLooked),
   maxRemoved: bound("max-removed", "Runs to remove in one pass", defaultBudget.maxRemoved),
   maxUnlinked: bound("max-unlinked", "Files to delete in one pass", defaultBudget.maxUnlinked),
+  maxPacked: Flag.String("max-packed").pipe(
+    Flag.withMetavar("SIZE"),
+    Flag.withSchema(BytesFromText),
+    Flag.withDescription(`The size of what one pass may archive (default ${formatBytes(defaultBudget.maxPacked)})`),
+    Flag.withDefault(defaultBudget.maxPacked)
+  ),
   maxTime: Flag.String("max-time").pipe(
     Flag.withMetavar("AGE"),
     Flag.withSchema(DurationFromText),
@@ -59,6 +65,16 @@ const line = (event: PassEvent, dryRun: boolean): string | undefined => {
     }
     case "Recovered":
       return `${dryRun ? "would recover" : "recovered"} ${event.id}: it had crashed`
+    case "Trimmed":
+    case "Archived": {
+      const verb = event._tag === "Trimmed" ? ["trim", "trimmed"] : ["archive", "archived"]
+      const bytes = event.bytes === undefined ? "" : ` (${formatBytes(event.bytes)})`
+      return harmless(`${dryRun ? `would ${verb[0]}` : verb[1]} ${event.id}: ${reasonText(event.reason)}${bytes}`)
+    }
+    case "Expired":
+      return `${dryRun ? "would remove" : "removed"} the archive of ${event.id}: ${event.reason} (${
+        formatBytes(event.bytes)
+      })`
     case "Kept": {
       const holders = event.holders.length === 0 ? "" : `, held by ${event.holders.map(describe).join(", ")}`
       return harmless(
@@ -75,6 +91,8 @@ const line = (event: PassEvent, dryRun: boolean): string | undefined => {
 const counts = (reasons: Readonly<Record<string, number>>) =>
   Object.entries(reasons).map(([reason, count]) => `${count} ${reason}`).join(", ")
 
+const some = (list: ReadonlyArray<unknown>) => list.length === 0 ? "" : String(list.length)
+
 const summary = (report: Report): string => {
   const { debt, dryRun, failed, kept, recovered, removed } = report
   const rows: Array<readonly [string, string]> = [
@@ -83,8 +101,11 @@ const summary = (report: Report): string => {
       ? ["would remove", String(removed.length)]
       : ["removed", `${removed.length}, ${formatBytes(report.freedBytes)} given back`],
     ["kept", counts(kept)],
-    ["recovered", recovered.length === 0 ? "" : String(recovered.length)],
-    ["failed", failed.length === 0 ? "" : String(failed.length)],
+    ["recovered", some(recovered)],
+    [dryRun ? "would trim" : "trimmed", some(report.trimmed)],
+    [dryRun ? "would archive" : "archived", some(report.archived)],
+    [dryRun ? "would remove archives" : "removed archives", some(report.expired)],
+    ["failed", some(failed)],
     ["debt", debt === null ? "" : counts(debt.reasons)],
     ["to pay it", debt === null ? "" : debt.pay],
     ["took", formatDuration(report.elapsedMs)]
@@ -121,9 +142,9 @@ export const prune = Command.make("prune", flags).pipe(
         if (text !== undefined) yield* progress.above(Console.log(text))
         yield* progress.take(event)
       })
-      const { maxLooked, maxRemoved, maxUnlinked } = given
+      const { maxLooked, maxPacked, maxRemoved, maxUnlinked } = given
       const maxTime = Option.getOrElse(given.maxTime, () => defaultBudget.maxTime)
-      const budget = { maxLooked, maxRemoved, maxUnlinked, maxTime }
+      const budget = { maxLooked, maxRemoved, maxUnlinked, maxPacked, maxTime }
       const options: Retention.Options = { policy, budget, dryRun, stop, onEvent }
       return yield* (given.allTheWay ? untilPaid(options) : Retention.run(options))
     }))

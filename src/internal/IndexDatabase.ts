@@ -5,7 +5,16 @@
 import * as Effect from "effect/Effect"
 import { isDay, type RunId } from "../RunId.ts"
 import { type IndexBroken, type Position, position, type Row, type Session, type Totals } from "../RunIndex.ts"
-import { columns, dayFromCells, fromCells, idsOfDay, listed, toValues, whole } from "./IndexRows.ts"
+import {
+  archiveDayFromCells,
+  columns,
+  dayFromCells,
+  fromCells,
+  idsOfDay,
+  listed,
+  toValues,
+  whole
+} from "./IndexRows.ts"
 import type { Connection, Statements, Value } from "./Sqlite.ts"
 
 /**
@@ -13,7 +22,7 @@ import type { Connection, Statements, Value } from "./Sqlite.ts"
  *
  * @internal
  */
-export const format = 1
+export const format = 2
 
 /**
  * `ends` is the place in the order of ends: whoever claims to end in the future stands where it was first seen ended.
@@ -29,6 +38,7 @@ const schema = `
     ends INTEGER NOT NULL AS (min(ended_at, coalesce(first_seen_ended, ended_at))) STORED,
     bytes INTEGER,
     failures INTEGER NOT NULL,
+    trimmed INTEGER NOT NULL,
     looked_at INTEGER NOT NULL,
     words TEXT NOT NULL
   ) STRICT;
@@ -36,6 +46,7 @@ const schema = `
   CREATE INDEX bundle_claims ON bundle (ended_at);
   CREATE INDEX bundle_finished ON bundle (ends, id) WHERE state = 'finished';
   CREATE INDEX bundle_unmeasured ON bundle (ends, id) WHERE state = 'finished' AND bytes IS NULL;
+  CREATE INDEX bundle_untrimmed ON bundle (ends, id) WHERE state = 'finished' AND trimmed = 0;
   CREATE INDEX bundle_unsettled ON bundle (looked_at, ends DESC, id DESC) WHERE state <> 'finished';
 
   CREATE TABLE totals (
@@ -61,6 +72,11 @@ const schema = `
   END;
 
   CREATE TABLE day (day TEXT NOT NULL PRIMARY KEY, mtime TEXT NOT NULL, settled INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+  CREATE TABLE archive_day (
+    day TEXT NOT NULL PRIMARY KEY, mtime TEXT NOT NULL, settled INTEGER NOT NULL, archives INTEGER NOT NULL,
+    bytes INTEGER NOT NULL
+  ) STRICT, WITHOUT ROWID;
+  CREATE TABLE globs (key TEXT NOT NULL) STRICT;
 
   PRAGMA user_version = ${format};
 `
@@ -79,16 +95,18 @@ export const queries = {
     ORDER BY ends DESC, id DESC LIMIT ?`,
   unmeasured: `SELECT rowid, ${columns} FROM bundle WHERE state = 'finished' AND bytes IS NULL
     ORDER BY ends DESC, id DESC LIMIT ?`,
+  untrimmed: `SELECT rowid, ${columns} FROM bundle WHERE state = 'finished' AND trimmed = 0 AND (ends, id) > (?, ?)
+    ORDER BY ends, id LIMIT ?`,
   count: "SELECT count(*) AS count FROM (SELECT 1 FROM bundle WHERE ends < ? LIMIT ?)",
   ahead: "SELECT count(*) AS ahead FROM bundle WHERE ended_at > ?",
   idsOfDay: "SELECT id FROM bundle WHERE id > ? AND id < ?",
   remove: "DELETE FROM bundle WHERE id = ?"
 } as const
 
-const put = `INSERT INTO bundle (${columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET
+const put = `INSERT INTO bundle (${columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET
   state = excluded.state, status = excluded.status, ended_at = excluded.ended_at,
   first_seen_ended = excluded.first_seen_ended, bytes = excluded.bytes, failures = excluded.failures,
-  looked_at = excluded.looked_at, words = excluded.words`
+  trimmed = excluded.trimmed, looked_at = excluded.looked_at, words = excluded.words`
 
 // What stays as it is must not count as a change: a pass that learns nothing new then writes nothing.
 const putDay = `INSERT INTO day VALUES (?, ?, ?) ON CONFLICT (day) DO UPDATE
@@ -166,6 +184,27 @@ const dropDay: (connection: Connection) => Session["dropDay"] = (connection) =>
     yield* connection.attempt(({ run }) => run("DELETE FROM day WHERE day = ?", day))
   })
 
+// == archives
+
+const archiveDays = (statements: Statements) =>
+  statements.all("SELECT day, mtime, settled, archives, bytes FROM archive_day ORDER BY day").flatMap((cells) =>
+    archiveDayFromCells(cells) ?? []
+  )
+
+const putArchiveDay = `INSERT INTO archive_day VALUES (?, ?, ?, ?, ?) ON CONFLICT (day) DO UPDATE
+  SET mtime = excluded.mtime, settled = excluded.settled, archives = excluded.archives, bytes = excluded.bytes
+  WHERE mtime <> excluded.mtime OR settled <> excluded.settled OR bytes <> excluded.bytes`
+
+// == trims
+
+/** What has been trimmed by other globs is not known to have been trimmed by these. */
+const useGlobs = ({ get, run }: Statements, key: string) => {
+  if (get("SELECT key FROM globs")?.["key"] === key) return
+  run("DELETE FROM globs")
+  run("INSERT INTO globs VALUES (?)", key)
+  run("UPDATE bundle SET trimmed = 0 WHERE trimmed <> 0")
+}
+
 // == the session
 
 const beginning: Position = { endedAt: Number.NEGATIVE_INFINITY, id: "" }
@@ -212,6 +251,18 @@ export const session = (
     oldest,
     newestFinished: (before, limit) => ask(queries.newestFinished, before, limitOf(limit)),
     unmeasured: (limit) => ask(queries.unmeasured, limitOf(limit)),
+    untrimmed: (key, after, limit) =>
+      attempt((statements) => {
+        useGlobs(statements, key)
+        const { endedAt, id } = after ?? beginning
+        return rows(statements, queries.untrimmed, endedAt, id, limitOf(limit))
+      }),
+    archiveDays: attempt(archiveDays),
+    putArchiveDay: ({ archives, bytes, day, mtimeNanos, settled }) =>
+      attempt(({ run }) =>
+        void run(putArchiveDay, day, mtimeNanos.toString(), settled ? 1 : 0, archives, whole(bytes))
+      ),
+    dropArchiveDay: (day) => attempt(({ run }) => void run("DELETE FROM archive_day WHERE day = ?", day)),
     all: Effect.gen(function*() {
       const all: Array<Row> = []
       for (let part = yield* oldest(undefined, piece);; part = yield* oldest(position(all[all.length - 1]!), piece)) {

@@ -3,7 +3,7 @@
  */
 import * as Result from "effect/Result"
 import { isDay, isRunId, type RunId, startedAt } from "../RunId.ts"
-import type { Day, Row } from "../RunIndex.ts"
+import type { ArchiveDay, Day, Row } from "../RunIndex.ts"
 import { Status, type Tags } from "../RunRecord.ts"
 import type { Cells, Value } from "./Sqlite.ts"
 
@@ -18,7 +18,7 @@ const most = Number.MAX_SAFE_INTEGER
 export const whole = (value: number): number => Math.trunc(Math.max(-most, Math.min(most, value))) || 0
 
 /** @internal */
-export const columns = "id, state, status, ended_at, first_seen_ended, bytes, failures, looked_at, words"
+export const columns = "id, state, status, ended_at, first_seen_ended, bytes, failures, trimmed, looked_at, words"
 
 /**
  * Texts that nothing asks for lie together as JSON, which also brings back a NUL and half a surrogate pair.
@@ -33,6 +33,7 @@ export const toValues = (row: Row): ReadonlyArray<Value> => [
   row.firstSeenEnded === undefined ? null : whole(row.firstSeenEnded),
   row.bytes === undefined ? null : Math.max(0, whole(row.bytes)),
   Math.max(0, whole(row.failures)),
+  row.trimmed ? 1 : 0,
   Math.max(0, whole(row.lookedAt)),
   JSON.stringify([row.name, row.tags, row.pin ?? null, row.problem ?? null])
 ]
@@ -54,6 +55,7 @@ export const listed = (id: RunId): Row => ({
   bytes: undefined,
   problem: undefined,
   failures: 0,
+  trimmed: false,
   lookedAt: 0
 })
 
@@ -68,6 +70,8 @@ const isText = (value: unknown): value is string => typeof value === "string"
 const isTags = (value: unknown): value is Tags =>
   typeof value === "object" && value !== null && !Array.isArray(value) && Object.values(value).every(isText)
 
+const isBit = (value: unknown): value is 0 | 1 => value === 0 || value === 1
+
 const orNull = <A>(is: (value: unknown) => value is A) => (value: unknown): value is A | null =>
   value === null || is(value)
 
@@ -81,10 +85,10 @@ const parse = (text: string): unknown =>
 /** @internal */
 export const fromCells = (cells: Cells): Row | undefined => {
   const { bytes, ended_at: endedAt, failures, first_seen_ended: firstSeenEnded, id, looked_at: lookedAt } = cells
-  const { state, status, words } = cells
+  const { state, status, trimmed, words } = cells
   if (!isText(id) || !isRunId(id) || !isState(state) || !isStatus(status) || !isText(words)) return undefined
   if (!isWhole(endedAt) || !isWholeOrNull(firstSeenEnded) || !isNaturalOrNull(bytes)) return undefined
-  if (!isNatural(failures) || !isNatural(lookedAt)) return undefined
+  if (!isNatural(failures) || !isNatural(lookedAt) || !isBit(trimmed)) return undefined
   const parsed = parse(words)
   if (!Array.isArray(parsed)) return undefined
   const [name, tags, pin, problem] = parsed as ReadonlyArray<unknown>
@@ -101,6 +105,7 @@ export const fromCells = (cells: Cells): Row | undefined => {
     bytes: bytes ?? undefined,
     problem: problem ?? undefined,
     failures,
+    trimmed: trimmed === 1,
     lookedAt
   }
 }
@@ -119,6 +124,13 @@ export const idsOfDay = (day: string): readonly [string, string] => {
 
 /** @internal */
 export const dayFromCells = ({ day, mtime, settled }: Cells): Day | undefined =>
-  isText(day) && isDay(day) && isText(mtime) && nanosGrammar.test(mtime) && (settled === 0 || settled === 1)
+  isText(day) && isDay(day) && isText(mtime) && nanosGrammar.test(mtime) && isBit(settled)
     ? { day, mtimeNanos: BigInt(mtime), settled: settled === 1 }
     : undefined
+
+/** @internal */
+export const archiveDayFromCells = (cells: Cells): ArchiveDay | undefined => {
+  const day = dayFromCells(cells)
+  const { archives, bytes } = cells
+  return day !== undefined && isNatural(archives) && isNatural(bytes) ? { ...day, archives, bytes } : undefined
+}

@@ -22,8 +22,10 @@ type Removal = Extract<Decision, { readonly action: "remove" }>
 
 const isFull = ({ code }: Errno) => code === "ENOSPC" || code === "EDQUOT"
 
-const keepUnknown = Effect.fnUntraced(
-  function*(pass: Pass, { clockAhead, id }: Pick<Removal, "clockAhead" | "id">, row: Row, detail: string) {
+/** @internal */
+export const keepUnknown = Effect.fnUntraced(
+  function*(pass: Pass, row: Row, detail: string, clockAhead = false) {
+    const { id } = row
     const files = yield* Files
     const there = yield* Effect.result(files.lstat(pass.store.dir(id)))
     // What somebody else is taking away looks broken on the way.
@@ -35,34 +37,40 @@ const keepUnknown = Effect.fnUntraced(
 
 /** Nor is it asked for again before a look has found it free. */
 const keepLive = Effect.fnUntraced(
-  function*(pass: Pass, { clockAhead, id }: Removal, row: Row, holders: ReadonlyArray<Holder>) {
+  function*(pass: Pass, row: Row, holders: ReadonlyArray<Holder>, clockAhead: boolean) {
+    const { id } = row
     pass.ledger.holders.set(id, holders)
     yield* pass.session.put({ ...row, state: "running", bytes: undefined, lookedAt: pass.now })
     yield* tellKept(pass, id, KeepReason.Live(), clockAhead)
   }
 )
 
-/** What keeps a bundle that could not be claimed. One that has gone is kept by nothing, which is no failure. */
-const keepUnclaimed = Effect.fnUntraced(
-  function*(pass: Pass, decision: Removal, row: Row, { reason, message }: LeaseError) {
+/**
+ * What keeps a bundle that could not be claimed. One that has gone is kept by nothing, which is no failure.
+ *
+ * @internal
+ */
+export const keepUnclaimed = Effect.fnUntraced(
+  function*(pass: Pass, row: Row, { reason, message }: LeaseError, clockAhead = false) {
     switch (reason._tag) {
       case "Held":
       case "Claimed":
-        return yield* keepLive(pass, decision, row, reason.holders)
+        return yield* keepLive(pass, row, reason.holders, clockAhead)
       case "RunGone":
         return yield* pass.session.remove(row.id)
       default:
         return yield* keepUnknown(
           pass,
-          decision,
           row,
-          reason._tag === "Undecided" ? describeDoubt(reason.doubt) : message
+          reason._tag === "Undecided" ? describeDoubt(reason.doubt) : message,
+          clockAhead
         )
     }
   }
 )
 
-const keepFailed = Effect.fnUntraced(function*(pass: Pass, row: Row, why: string) {
+/** @internal */
+export const keepFailed = Effect.fnUntraced(function*(pass: Pass, row: Row, why: string) {
   yield* pass.session.put({ ...row, failures: row.failures + 1, lookedAt: pass.now })
   pass.ledger.left.failed++
   pass.ledger.failedNow.add(row.id)
@@ -78,7 +86,7 @@ const leaveOver = ({ ledger: { left } }: Pass, row: Row, bundles: 1 | -1) => {
 /** Everything is asked again of the record as it is now; the decision only said where to look. */
 const removeDead = Effect.fnUntraced(
   function*(pass: Pass, found: RunRecord, { clockAhead, id, reason }: Removal, row: Row) {
-    if (found.id !== id) return yield* keepUnknown(pass, { clockAhead, id }, row, `its record is that of ${found.id}`)
+    if (found.id !== id) return yield* keepUnknown(pass, row, `its record is that of ${found.id}`, clockAhead)
     const dir = pass.store.dir(id)
     // What has crashed need not have its end written down to be removed: on a full disk it could not.
     const isCrashed = found.status === "running"
@@ -129,9 +137,9 @@ const foresee = Effect.fnUntraced(function*(pass: Pass, decision: Removal, row: 
   const liveness = yield* pass.store.liveness(entry.success)
   switch (liveness._tag) {
     case "Live":
-      return yield* keepLive(pass, decision, row, liveness.holders)
+      return yield* keepLive(pass, row, liveness.holders, decision.clockAhead)
     case "Unknown":
-      return yield* keepUnknown(pass, decision, row, describeDoubt(liveness.doubt))
+      return yield* keepUnknown(pass, row, describeDoubt(liveness.doubt), decision.clockAhead)
     case "Dead":
       return yield* removeDead(pass, record, decision, row)
   }
@@ -143,8 +151,8 @@ const remove = Effect.fnUntraced(function*(pass: Pass, decision: Removal, row: R
   const before = ledger.removed.length
   yield* (pass.dryRun ? foresee : claimAndRemove)(pass, decision, row).pipe(
     Effect.catchTags({
-      LeaseError: (error) => keepUnclaimed(pass, decision, row, error),
-      RecordError: (error) => keepUnknown(pass, decision, row, error.message),
+      LeaseError: (error) => keepUnclaimed(pass, row, error, decision.clockAhead),
+      RecordError: (error) => keepUnknown(pass, row, error.message, decision.clockAhead),
       Errno: (errno) => keepUnmoved(pass, row, errno)
     })
   )
@@ -174,6 +182,7 @@ export const act = Effect.fnUntraced(function*(pass: Pass, { decisions, rows }: 
       else yield* tellKept(pass, decision.id, decision.reason, decision.clockAhead)
       continue
     }
+    if (decision.action !== "remove") continue
     const isSpent = ledger.removed.length >= budget.maxRemoved || ledger.refused.size >= budget.maxLooked
     if (isSpent || ledger.trashFull !== undefined || (yield* isOver(pass))) continue
     leaveOver(pass, row, -1)

@@ -8,7 +8,7 @@ import type { BundleFacts } from "../RetentionFacts.ts"
 import type { RetentionPolicy } from "../RetentionPolicy.ts"
 import type { KeepReason } from "../RetentionReason.ts"
 import { reasonText } from "../RetentionReason.ts"
-import { type Leftovers, PassEvent } from "../RetentionReport.ts"
+import { type Leftovers, PassEvent, type Report } from "../RetentionReport.ts"
 import type { RunId } from "../RunId.ts"
 import type { Row, Session } from "../RunIndex.ts"
 import { type RunRecord, toMillis } from "../RunRecord.ts"
@@ -55,6 +55,11 @@ export interface Ledger {
   trashFull: string | undefined
   readonly removed: Array<{ readonly id: RunId; readonly reason: string; readonly bytes: number | null }>
   readonly recovered: Array<{ readonly id: RunId }>
+  readonly trimmed: Array<Report["trimmed"][number]>
+  readonly archived: Array<Report["archived"][number]>
+  readonly expired: Array<Report["expired"][number]>
+  /** Bytes of bundles that were packed, or were to be. */
+  packed: number
   /** Bundles whose removal the system refused in this pass, and how many were tried that had failed in an earlier one. */
   readonly failedNow: Set<RunId>
   retried: number
@@ -86,6 +91,9 @@ export const noLeftovers = (): Ledger["left"] => ({
   stuck: 0,
   unmeasured: 0,
   unlisted: 0,
+  toTrim: 0,
+  toArchive: 0,
+  toExpire: 0,
   stopped: 0
 })
 
@@ -98,6 +106,10 @@ export const makeLedger = (tell: Ledger["tell"]): Ledger => ({
   trashFull: undefined,
   removed: [],
   recovered: [],
+  trimmed: [],
+  archived: [],
+  expired: [],
+  packed: 0,
   unwritten: new Map(),
   kept: new Map(),
   holders: new Map(),
@@ -139,13 +151,37 @@ export const tellKept = ({ ledger }: Pass, id: RunId, reason: KeepReason, clockA
 /** @internal */
 export const tellRemoved = (
   { ledger }: Pass,
-  removed: Omit<Extract<PassEvent, { readonly _tag: "Removed" }>, "_tag">
+  removed: Telling<"Removed">
 ): Effect.Effect<void> => {
   const { bytes, id, reason } = removed
   ledger.unwritten.delete(id)
   ledger.kept.delete(id)
   ledger.removed.push({ id, reason: reasonText(reason), bytes: bytes ?? null })
   return ledger.tell(PassEvent.Removed(removed))
+}
+
+type Telling<Tag extends PassEvent["_tag"]> = Omit<Extract<PassEvent, { readonly _tag: Tag }>, "_tag">
+
+/** @internal */
+export const tellTrimmed = ({ ledger }: Pass, trimmed: Telling<"Trimmed">): Effect.Effect<void> => {
+  const { bytes, id, reason } = trimmed
+  ledger.trimmed.push({ id, paths: reason.paths, bytes: bytes ?? null })
+  return ledger.tell(PassEvent.Trimmed(trimmed))
+}
+
+/** @internal */
+export const tellArchived = ({ ledger }: Pass, archived: Telling<"Archived">): Effect.Effect<void> => {
+  const { bytes, id, reason } = archived
+  // Until now it was one of those that stay.
+  if (!ledger.kept.delete(id)) ledger.keptElsewhere = Math.max(0, ledger.keptElsewhere - 1)
+  ledger.archived.push({ id, reason: reasonText(reason), bytes: bytes ?? null })
+  return ledger.tell(PassEvent.Archived(archived))
+}
+
+/** @internal */
+export const tellExpired = ({ ledger }: Pass, expired: Telling<"Expired">): Effect.Effect<void> => {
+  ledger.expired.push(expired)
+  return ledger.tell(PassEvent.Expired(expired))
 }
 
 /**
@@ -163,6 +199,7 @@ export const factsOf = (row: Row): BundleFacts => ({
   tags: row.tags,
   pinned: row.pin !== undefined,
   pinReason: row.pin,
+  trimmed: row.trimmed,
   liveness: row.state === "running" ? "live" : row.state === "unknown" ? "unknown" : "unprobed",
   unknownReason: row.problem
 })
@@ -184,5 +221,7 @@ export const rowOf = (record: RunRecord, before: Row, state: Row["state"], now: 
   bytes: state === "finished" ? before.bytes ?? record.bytes?.value : undefined,
   problem: undefined,
   failures: before.failures,
+  // Whoever trims asks the record.
+  trimmed: false,
   lookedAt: now
 })

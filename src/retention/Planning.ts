@@ -12,6 +12,7 @@ import { decide, type Decision, type Elsewhere, type Plan } from "../RetentionDe
 import { endOf } from "../RetentionFacts.ts"
 import { startOfSpan } from "../RetentionKeepRules.ts"
 import { hasLimits, isEmpty, periodFields } from "../RetentionPolicy.ts"
+import { withoutTiers } from "../RetentionTiers.ts"
 import type { RunId } from "../RunId.ts"
 import { type IndexBroken, type Position, position, type Row } from "../RunIndex.ts"
 import type { RunStore } from "../RunStore.ts"
@@ -53,8 +54,12 @@ const counted = Effect.fnUntraced(function*(pass: Pass) {
   return rows
 })
 
-/** One that takes long may have half of the time that is left, so that something is left for the others. */
-const measure = Effect.fnUntraced(function*(pass: Pass, row: Row) {
+/**
+ * Measures a bundle. One that takes long may have half of the time that is left, so that something is left for the others.
+ *
+ * @internal
+ */
+export const measure = Effect.fnUntraced(function*(pass: Pass, row: Row) {
   const now = yield* Clock.currentTimeMillis
   const usage = yield* DiskUsage.measure(pass.store.dir(row.id), { until: now + (pass.until - now) / 2 })
   if (!usage.complete) return row
@@ -161,7 +166,9 @@ const planOf = Effect.fnUntraced(function*(
   disk: { readonly freeBytes: number } | undefined
 ) {
   const elsewhere = yield* elsewhereOf(pass, window)
-  const decideNow = () => decide([...window.rows.values()].map(factsOf), pass.policy, pass.now, disk, elsewhere)
+  // What the tiers do is no part of the plan: they reach beyond the window.
+  const policy = withoutTiers(pass.policy)
+  const decideNow = () => decide([...window.rows.values()].map(factsOf), policy, pass.now, disk, elsewhere)
   let plan: Plan = decideNow()
   // For free space the sizes of the oldest are needed, and each may be enough.
   for (let isLate = disk === undefined; !isLate && plan.needsSize.length > 0; isLate = yield* isOver(pass)) {

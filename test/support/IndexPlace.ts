@@ -30,6 +30,7 @@ export const row = (id: RunId.RunId, more: Partial<Row> = {}): Row => ({
   bytes: undefined,
   problem: undefined,
   failures: 0,
+  trimmed: false,
   lookedAt: now,
   ...more
 })

@@ -1,0 +1,121 @@
+/**
+ * The limits of what is archived. Like bundles, archives lie by days, and a day whose mtime has not moved needs no
+ * listing: its sum is in the index.
+ */
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Result from "effect/Result"
+import * as Place from "../archive/Place.ts"
+import { Files } from "../internal/Files.ts"
+import { lengthText, sizeText } from "../RetentionReason.ts"
+import { hasArchiveLimits } from "../RetentionTiers.ts"
+import type { RunId } from "../RunId.ts"
+import * as RunId_ from "../RunId.ts"
+import { isSettled } from "./Discovery.ts"
+import { isOver, type Pass, tellExpired, tellFailure } from "./Pass.ts"
+
+interface Archived {
+  readonly id: RunId
+  readonly bytes: number
+  readonly endedAt: number
+}
+
+/** The archives of a day, oldest first. The time of a file is that of the run's end, and never before its start. */
+const listDay = Effect.fnUntraced(function*(root: string, day: string) {
+  const found: Array<Archived> = []
+  for (const id of yield* Place.idsOfDay(root, day)) {
+    const info = yield* Place.look(root, id)
+    if (info === undefined) continue
+    const endedAt = Math.max(Number(info.mtimeNanos / 1_000_000n), RunId_.startedAt(id).epochMilliseconds)
+    found.push({ id, bytes: info.size, endedAt })
+  }
+  return found.sort((left, right) => left.endedAt - right.endedAt)
+})
+
+interface Day {
+  readonly day: string
+  readonly archives: number
+  readonly bytes: number
+}
+
+/** Every day that has archives, oldest first, with what they sum up to; listed only where something has moved. */
+const sumUp = Effect.fnUntraced(function*(pass: Pass) {
+  const files = yield* Files
+  const { now, session, store } = pass
+  const days = (yield* Place.days(store.root)).toReversed()
+  const known = new Map((yield* session.archiveDays).map((day) => [day.day, day]))
+  for (const day of known.keys()) if (!days.includes(day)) yield* session.dropArchiveDay(day)
+  const sums: Array<Day> = []
+  let unlisted = 0
+  for (const day of days) {
+    const info = yield* Effect.result(files.lstat(`${store.root}/archive/${day}`))
+    if (Result.isFailure(info)) continue
+    const { mtimeNanos } = info.success
+    const before = known.get(day)
+    if (before?.settled === true && before.mtimeNanos === mtimeNanos) {
+      sums.push(before)
+      continue
+    }
+    if (sums.length > 0 && (yield* isOver(pass))) {
+      unlisted++
+      continue
+    }
+    const archives = yield* listDay(store.root, day)
+    const sum = {
+      day,
+      mtimeNanos,
+      settled: isSettled(mtimeNanos, now),
+      archives: archives.length,
+      bytes: archives.reduce((all, { bytes }) => all + bytes, 0)
+    }
+    yield* session.putArchiveDay(sum)
+    sums.push(sum)
+  }
+  return { sums, unlisted }
+})
+
+const expire = Effect.fnUntraced(function*(pass: Pass, { bytes, id }: Archived, reason: string) {
+  if (!pass.dryRun) {
+    const removed = yield* Effect.result(Place.removeAlone(pass.store.root, id))
+    if (Result.isFailure(removed)) {
+      pass.ledger.left.failed++
+      return yield* tellFailure(pass, id, removed.failure.message)
+    }
+    // Somebody restores it just now, or has taken it away.
+    if (!removed.success) return
+    pass.ledger.freedBytes += bytes
+  }
+  yield* tellExpired(pass, { id, reason, bytes })
+})
+
+/**
+ * Removes the oldest archives until the limits hold.
+ *
+ * @internal
+ */
+export const expireDue = Effect.fnUntraced(function*(pass: Pass) {
+  const { budget, ledger, now, policy, store } = pass
+  if (!hasArchiveLimits(policy)) return
+  const { archiveMaxAge, archiveMaxBytes } = policy
+  const { sums, unlisted } = yield* sumUp(pass)
+  ledger.left.unlisted += unlisted
+  let over = archiveMaxBytes === undefined ? 0 : sums.reduce((all, { bytes }) => all + bytes, 0) - archiveMaxBytes
+  const oldest = archiveMaxAge === undefined ? Number.NEGATIVE_INFINITY : now - Duration.toMillis(archiveMaxAge)
+  const reasonFor = ({ endedAt }: Archived): string | undefined => {
+    if (archiveMaxAge !== undefined && endedAt < oldest) {
+      return `older than ${lengthText(Duration.toMillis(archiveMaxAge))}`
+    }
+    return archiveMaxBytes !== undefined && over > 0 ? `beyond ${sizeText(archiveMaxBytes)}` : undefined
+  }
+  for (const { archives, day } of sums) {
+    // A run ends after it has begun, so from here on everything is younger.
+    if (archives === 0 || (over <= 0 && Date.parse(`${day}T00:00:00Z`) >= oldest)) continue
+    for (const archived of yield* listDay(store.root, day)) {
+      const reason = reasonFor(archived)
+      if (reason === undefined) continue
+      over -= archived.bytes
+      if (ledger.expired.length >= budget.maxRemoved || (yield* isOver(pass))) ledger.left.toExpire++
+      else yield* expire(pass, archived, reason)
+    }
+  }
+})

@@ -1,0 +1,221 @@
+/**
+ * What the tiers of a policy do with bundles that stay: trimming, then archiving, oldest first, each under its claim and
+ * after everything was asked again of the record as it is then.
+ */
+import * as Clock from "effect/Clock"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import * as Result from "effect/Result"
+import type * as Scope from "effect/Scope"
+import * as Archiving from "../archive/Archiving.ts"
+import type { ArchiveError } from "../ArchiveError.ts"
+import * as RecordFile from "../internal/RecordFile.ts"
+import { trimClaimed } from "../internal/Trimming.ts"
+import type { Claim, LeaseError } from "../Lease.ts"
+import * as Recovery from "../Recovery.ts"
+import { KeepReason, type TierReason } from "../RetentionReason.ts"
+import { dueBefore, tierOf } from "../RetentionTiers.ts"
+import { type IndexBroken, type Position, position, type Row } from "../RunIndex.ts"
+import type { RecordError, RunRecord } from "../RunRecord.ts"
+import type { RunStore } from "../RunStore.ts"
+import type { StoreError } from "../StoreError.ts"
+import type { TrimError } from "../TrimError.ts"
+import { covers } from "../TrimHistory.ts"
+import { checkPaths } from "../TrimPaths.ts"
+import * as Acting from "./Acting.ts"
+import { factsOf, isOver, type Pass, rowOf, tellArchived, tellKept, tellTrimmed } from "./Pass.ts"
+import { measure } from "./Planning.ts"
+
+type Tier = TierReason["_tag"]
+
+const chunk = 64
+
+/** So many rows may be passed over for each that may be read. */
+const scannedPerLook = 16
+
+/** How far a step may go: what was done counts as what was removed does. */
+const isSpent = Effect.fnUntraced(function*(pass: Pass) {
+  const { archived, looked, removed, trimmed } = pass.ledger
+  const { maxLooked, maxRemoved } = pass.budget
+  return removed.length + archived.length + trimmed.length >= maxRemoved || looked >= maxLooked * 2 ||
+    (yield* isOver(pass))
+})
+
+/** What is known to be in nobody's reach is not asked for again in the same pass. */
+const mayBeDue = ({ ledger, own }: Pass, row: Row) =>
+  row.state === "finished" && row.pin === undefined && row.id !== own && !ledger.refused.has(row.id) &&
+  !ledger.failedNow.has(row.id)
+
+// == under the claim
+
+/** The record as it is now, brought to its end where it has crashed, and whether the tier still asks for the bundle. */
+const askAgain = Effect.fnUntraced(function*(pass: Pass, claim: Claim, row: Row, tier: Tier) {
+  const { policy } = pass
+  const found = yield* Effect.fromResult(yield* RecordFile.read(claim.target.dir))
+  const record = found.status === "running" && !pass.dryRun
+    ? yield* Recovery.recover(claim, { foundAt: pass.now, brief: true })
+    : found
+  return { record, ...judge(pass, record, row, tier, policy) }
+})
+
+const judge = (pass: Pass, record: RunRecord, row: Row, tier: Tier, policy = pass.policy) => {
+  const trimmed = policy.trim !== undefined && covers(record, policy.trim.paths)
+  const fresh = { ...rowOf(record, row, "finished", pass.now), trimmed }
+  const reason = tierOf({ ...factsOf(fresh), liveness: "dead", trimmed }, policy, pass.now)
+  return { fresh, reason: reason?._tag === tier ? reason : undefined }
+}
+
+const trim = Effect.fnUntraced(function*(pass: Pass, claim: Claim, row: Row) {
+  const { fresh, reason, record } = yield* askAgain(pass, claim, row, "TrimAfter")
+  if (record.id !== row.id) return yield* Acting.keepUnknown(pass, row, `its record is that of ${record.id}`)
+  if (reason?._tag !== "TrimAfter") return yield* pass.session.put(fresh)
+  const paths = yield* Effect.orDie(Effect.fromResult(checkPaths(reason.paths)))
+  const { bytes } = yield* trimClaimed(pass.store.root, claim, paths, { brief: true })
+  pass.ledger.left.inTrash += bytes > 0 ? 1 : 0
+  yield* pass.session.put({ ...fresh, trimmed: true, bytes: undefined })
+  yield* tellTrimmed(pass, { id: row.id, reason, bytes })
+})
+
+/** The time is over before the archive is whole: then it comes last the next time, and others get their turn. */
+const tooLong = Effect.fnUntraced(function*(pass: Pass, row: Row) {
+  pass.ledger.left.toArchive++
+  yield* pass.session.put({ ...row, failures: row.failures + 1, lookedAt: pass.now })
+})
+
+const archive = Effect.fnUntraced(function*(pass: Pass, claim: Claim, row: Row) {
+  const { fresh, reason, record } = yield* askAgain(pass, claim, row, "ArchiveAfter")
+  if (record.id !== row.id) return yield* Acting.keepUnknown(pass, row, `its record is that of ${record.id}`)
+  if (reason?._tag !== "ArchiveAfter") return yield* pass.session.put(fresh)
+  const now = yield* Clock.currentTimeMillis
+  const written = yield* Effect.interruptible(Archiving.archive(pass.store.root, claim)).pipe(
+    Effect.timeoutOption(Math.max(1, pass.until - now))
+  )
+  if (Option.isNone(written)) return yield* tooLong(pass, fresh)
+  pass.ledger.left.inTrash++
+  yield* pass.session.remove(row.id)
+  yield* tellArchived(pass, { id: row.id, reason, bytes: written.value.bytes })
+})
+
+// == one bundle
+
+type Failure = LeaseError | StoreError | RecordError | TrimError | ArchiveError
+
+const isFailure = (error: Failure | IndexBroken): error is Failure => error._tag !== "IndexBroken"
+
+/** A pin may have come since; what the system refuses is tried again in later passes, after all others. */
+const keep = Effect.fnUntraced(function*(pass: Pass, row: Row, error: Failure) {
+  if (error._tag === "LeaseError") return yield* Acting.keepUnclaimed(pass, row, error)
+  if (error._tag === "RecordError") return yield* Acting.keepUnknown(pass, row, error.message)
+  const { reason } = error
+  if (reason._tag === "Pinned") {
+    yield* pass.session.put({ ...row, pin: reason.reason, lookedAt: pass.now })
+    return yield* tellKept(pass, row.id, KeepReason.Pinned({ detail: reason.reason }), false)
+  }
+  if (reason._tag === "Changed") return yield* tellKept(pass, row.id, KeepReason.Changed(), false)
+  yield* Acting.keepFailed(pass, row, error.message)
+})
+
+const takeOne = Effect.fnUntraced(function*(
+  pass: Pass,
+  row: Row,
+  tier: Tier
+): Effect.fn.Return<void, IndexBroken, RunStore> {
+  const { ledger } = pass
+  ledger.looked++
+  const before = ledger.trimmed.length + ledger.archived.length
+  const target = { id: row.id, dir: pass.store.dir(row.id) }
+  const step = (claim: Claim): Effect.Effect<void, Failure | IndexBroken, RunStore | Scope.Scope> =>
+    tier === "TrimAfter" ? trim(pass, claim, row) : archive(pass, claim, row)
+  yield* pass.lease.claim(target, { announce: true }).pipe(
+    Effect.flatMap(step),
+    Effect.catchIf(isFailure, (error) => keep(pass, row, error)),
+    Effect.scoped,
+    Effect.uninterruptible
+  )
+  if (ledger.trimmed.length + ledger.archived.length === before) ledger.refused.add(row.id)
+})
+
+/** A claim makes a lease where there is none, and so a dry run only asks. */
+const foresee = Effect.fnUntraced(function*(
+  pass: Pass,
+  row: Row,
+  tier: Tier
+): Effect.fn.Return<void, IndexBroken, RunStore> {
+  pass.ledger.looked++
+  const entry = yield* Effect.result(pass.store.get(row.id))
+  if (Result.isFailure(entry) || Result.isFailure(entry.success.record)) return
+  const { reason } = judge(pass, entry.success.record.success, row, tier)
+  if (reason === undefined || (yield* pass.store.liveness(entry.success))._tag !== "Dead") return
+  if (reason._tag === "TrimAfter") yield* tellTrimmed(pass, { id: row.id, reason, bytes: undefined })
+  else yield* tellArchived(pass, { id: row.id, reason, bytes: undefined })
+})
+
+/**
+ * Whether the size of a bundle lets this pass archive it. One that is larger than all that a pass may pack waits for one
+ * that may pack more.
+ */
+const fits = Effect.fnUntraced(function*(pass: Pass, row: Row) {
+  const bytes = row.bytes ?? (yield* measure(pass, row)).bytes
+  if (bytes === undefined || pass.ledger.packed + bytes > pass.budget.maxPacked) return false
+  pass.ledger.packed += bytes
+  return true
+})
+
+// == a tier
+
+type Next = (after: Position | undefined) => Effect.Effect<ReadonlyArray<Row>, IndexBroken>
+
+/** Bundles that failed before are left for the end, so that they hold up nobody. */
+const work = Effect.fnUntraced(function*(pass: Pass, tier: Tier, before: number, next: Next) {
+  const key = tier === "TrimAfter" ? "toTrim" : "toArchive"
+  const { budget, ledger } = pass
+  const failing: Array<Row> = []
+  const attempt = Effect.fnUntraced(function*(row: Row) {
+    if (!mayBeDue(pass, row)) return
+    if (yield* isSpent(pass)) ledger.left[key]++
+    else if (tier === "ArchiveAfter" && !(yield* fits(pass, row))) ledger.left[key]++
+    else yield* (pass.dryRun ? foresee : takeOne)(pass, row, tier)
+  })
+  let reached: Position | undefined
+  for (let scanned = 0; scanned < budget.maxLooked * scannedPerLook;) {
+    const rows = yield* next(reached)
+    const due = rows.filter((row) => position(row).endedAt < before)
+    for (const row of due) {
+      if (row.failures > 0) failing.push(row)
+      else yield* attempt(row)
+    }
+    const last = due.at(-1)
+    if (last === undefined || due.length < chunk) break
+    reached = position(last)
+    scanned += due.length
+    if (yield* isOver(pass)) break
+  }
+  for (const row of failing) yield* attempt(row)
+})
+
+/**
+ * Trims what is due for it.
+ *
+ * @internal
+ */
+export const trimDue = Effect.fnUntraced(function*(pass: Pass): Effect.fn.Return<void, IndexBroken, RunStore> {
+  const tier = pass.policy.trim
+  if (tier === undefined) return
+  const before = dueBefore(tier, pass.now)
+  // Which bundles have been trimmed is known for one set of globs at a time.
+  const key = JSON.stringify([...tier.paths].sort())
+  yield* work(pass, "TrimAfter", before, (after) => pass.session.untrimmed(key, after, chunk))
+})
+
+/**
+ * Archives what is due for it. Comes after the trimming, so that nothing is archived that was to be trimmed first.
+ *
+ * @internal
+ */
+export const archiveDue = Effect.fnUntraced(
+  function*(pass: Pass): Effect.fn.Return<void, IndexBroken, RunStore> {
+    const tier = pass.policy.archive
+    if (tier === undefined) return
+    yield* work(pass, "ArchiveAfter", dueBefore(tier, pass.now), (after) => pass.session.oldest(after, chunk))
+  }
+)
