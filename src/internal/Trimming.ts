@@ -2,8 +2,8 @@
  * How parts of a bundle leave it: by renames into a directory of the trash, under the bundle's claim.
  *
  * The record comes first. It says that a trim is pending before the first name is moved, and that it is done after
- * the last. So whoever is killed between the two leaves a bundle of which everybody knows that parts may be missing, and the
- * next trim by the same globs moves the rest.
+ * the last. So whoever is killed between the two leaves a bundle of which everybody knows that parts may be missing,
+ * and the next trim by the same globs moves the rest.
  */
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
@@ -21,14 +21,28 @@ import * as RecordFile from "./RecordFile.ts"
 import * as RecordLock from "./RecordLock.ts"
 import { explain } from "./Removal.ts"
 
-interface Found {
+/**
+ * What a trim would move out, and what could not be looked through for it.
+ *
+ * @internal
+ */
+export interface Found {
   readonly groups: ReadonlyArray<Group>
   readonly entries: number
   readonly bytes: number
   readonly left: ReadonlyArray<Left>
 }
 
-const find = Effect.fnUntraced(function*(dir: string, { isMatch, mayHold }: TrimPaths) {
+/**
+ * Finds and measures what is matched in a bundle, and changes nothing. Without its claim it may be otherwise a moment
+ * later.
+ *
+ * @internal
+ */
+export const find = Effect.fnUntraced(function*(
+  dir: string,
+  { isMatch, mayHold }: TrimPaths
+): Effect.fn.Return<Found, Errno> {
   const groups = new Map<string, { readonly way: ReadonlyArray<Buffer>; readonly names: Array<Buffer> }>()
   const left: Array<Left> = []
   let entries = 0
@@ -45,7 +59,7 @@ const find = Effect.fnUntraced(function*(dir: string, { isMatch, mayHold }: Trim
     },
     missed: (path, cause) => void left.push({ path, reason: explain(cause) })
   })
-  return { groups: [...groups.values()], entries, bytes: usage.bytes, left } satisfies Found
+  return { groups: [...groups.values()], entries, bytes: usage.bytes, left }
 })
 
 const refuse = (id: RunId, reason: TrimReason) => Effect.fail(new TrimError({ id, reason }))
