@@ -123,8 +123,9 @@ const taking = {
 
 /**
  * `explain --json`. `status` is that of a listing for people. Each rule of the policy says by itself whether it `asks`
- * for the run, `spares` it or does `neither`, and `why`; `action`, `reason` and `message` are what the whole policy comes
- * to, and `note` says where that is not what a rule says by itself. `endedAt` is the time that retention goes by.
+ * for the run, `spares` it or does `neither`, and `why`; `guard` keeps the run whatever is asked. `action`, `reason` and
+ * `message` are what the whole policy comes to, and `note` is there where no rule says that by itself. `endedAt` is the
+ * time that retention goes by.
  *
  * @category schemas
  * @since 0.1.0
@@ -146,6 +147,7 @@ export const Explain = Schema.Struct({
     verdict: Schema.Literals(["asks", "spares", "neither"]),
     why: Schema.String
   })),
+  guard: Schema.NullOr(Schema.String),
   action: Schema.Literals(["keep", "remove", "trim", "archive"]),
   reason: Schema.String,
   message: Schema.String,

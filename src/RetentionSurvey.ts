@@ -100,6 +100,18 @@ const readAnew = Effect.fnUntraced(function*(pass: Pass, id: RunId) {
   return { entry, liveness, facts: { ...probed(factsOf(fresh), liveness), trimmed } }
 })
 
+/** Only this keeps a pass away that would begin meanwhile; what is measured afterwards needs no index. */
+const gather = Effect.fnUntraced(function*(policy: RetentionPolicy.RetentionPolicy, id: RunId) {
+  const pass = yield* passOf(policy)
+  // A pass takes in so many at a time.
+  while ((yield* Discovery.discover(pass)) > 0);
+  yield* Looking.settle(pass)
+  const { entry, facts: own, liveness } = yield* readAnew(pass, id)
+  const rows = new Map((yield* pass.session.all).map((row) => [row.id, row]))
+  const facts = new Map([...rows.values()].map((row) => [row.id, row.id === id ? own : factsOf(row)]))
+  return { entry, facts, liveness, pass, rows }
+}, Effect.scoped)
+
 const concurrency = 4
 
 /** Measures what the limits need, the most telling first, until knowing more would change nothing. */
@@ -173,21 +185,13 @@ export const explain = Effect.fn("RetentionSurvey.explain")(
     const policy = yield* Effect.fromResult(RetentionPolicy.decode(input))
     const store = yield* RunStore
     const { id } = yield* store.find(name)
-    return yield* Effect.scoped(Effect.gen(function*() {
-      const pass = yield* passOf(policy)
-      // A pass takes in so many at a time.
-      while ((yield* Discovery.discover(pass)) > 0);
-      yield* Looking.settle(pass)
-      const { entry, facts: own, liveness } = yield* readAnew(pass, id)
-      const rows = new Map((yield* pass.session.all).map((row) => [row.id, row]))
-      const facts = new Map([...rows.values()].map((row) => [row.id, row.id === id ? own : factsOf(row)]))
-      yield* Sweeping.sweep(pass)
-      const disk = yield* Planning.freeBytes(pass)
-      yield* measureNeeded(pass, rows, facts, disk)
-      const explanation = explainFacts([...facts.values()], policy, pass.now, disk, id)
-      if (explanation === undefined) return yield* new StoreError({ reason: StoreReason.NoSuchRun({ name }) })
-      const known = endKnownBy(explanation, entry, pass.now)
-      return { ...explanation, entry, liveness, policy, now: pass.now, endKnownBy: known }
-    }))
+    const { entry, facts, liveness, pass, rows } = yield* gather(policy, id)
+    yield* Sweeping.sweep(pass)
+    const disk = yield* Planning.freeBytes(pass)
+    yield* measureNeeded(pass, rows, facts, disk)
+    const explanation = explainFacts([...facts.values()], policy, pass.now, disk, id)
+    if (explanation === undefined) return yield* new StoreError({ reason: StoreReason.NoSuchRun({ name }) })
+    const known = endKnownBy(explanation, entry, pass.now)
+    return { ...explanation, entry, liveness, policy, now: pass.now, endKnownBy: known }
   }
 )

@@ -123,10 +123,10 @@ const phantoms = (count: number, endedAt: number) =>
   Array.from(
     { length: count },
     (_, nth) =>
-      `INSERT INTO bundle (id, state, status, ended_at, bytes, failures, looked_at, words) VALUES
+      `INSERT INTO bundle (id, state, status, ended_at, bytes, failures, trimmed, looked_at, words) VALUES
      ('${anId.slice(0, -4)}${
         String(nth).padStart(4, "0")
-      }', 'finished', 'ok', ${endedAt}, 1000, 0, 1, '["x",{},null,null]')`
+      }', 'finished', 'ok', ${endedAt}, 1000, 0, 0, 1, '["x",{},null,null]')`
   )
     .join(";")
 

@@ -50,11 +50,11 @@ const damages: ReadonlyArray<readonly [string, (root: string) => void]> = [
   }],
   ["a liar", (root) => sql(root, "UPDATE bundle SET state = 'finished', bytes = 1; DELETE FROM day")],
   ["of a newer format", (root) => {
-    sql(root, "PRAGMA user_version = 2")
-    reseal(root, { format: 2 })
+    sql(root, "PRAGMA user_version = 99")
+    reseal(root, { format: 99 })
   }],
   ["of a newer format, sealed as ours", (root) => {
-    sql(root, "PRAGMA user_version = 2")
+    sql(root, "PRAGMA user_version = 99")
     reseal(root)
   }],
   ["no database, sealed as ours", (root) => {
@@ -195,19 +195,20 @@ describe("an index that is not as the last pass left it", () => {
       Effect.gen(function*() {
         yield* pass(refill)
         const bad = (columns: string) =>
-          `INSERT INTO bundle (id, state, status, ended_at, failures, looked_at, words) VALUES (${columns});`
+          `INSERT INTO bundle (id, state, status, ended_at, failures, trimmed, looked_at, words) VALUES (${columns});`
         const words = `'["a",{},null,null]'`
         const good = "'20261130T142233123Z-k3f9x2mq'"
         sql(
           root,
           [
-            `'../../etc', 'finished', 'ok', 1, 0, 0, ${words}`,
-            `'20261399T142233123Z-k3f9x2mq', 'finished', 'ok', 2, 0, 0, ${words}`,
-            `${good}, 'dead', 'ok', 3, 0, 0, ${words}`,
-            `'20261130T142233124Z-k3f9x2mq', 'finished', 'fine', 4, 0, 0, ${words}`,
-            `'20261130T142233125Z-k3f9x2mq', 'finished', 'ok', 5, -1, 0, ${words}`,
-            `'20261130T142233126Z-k3f9x2mq', 'finished', 'ok', 6, 0, 0, '{'`,
-            `'20261130T142233127Z-k3f9x2mq', 'finished', 'ok', 7, 0, 0, '["a",{"b":1},null,null]'`
+            `'../../etc', 'finished', 'ok', 1, 0, 0, 0, ${words}`,
+            `'20261399T142233123Z-k3f9x2mq', 'finished', 'ok', 2, 0, 0, 0, ${words}`,
+            `${good}, 'dead', 'ok', 3, 0, 0, 0, ${words}`,
+            `'20261130T142233124Z-k3f9x2mq', 'finished', 'fine', 4, 0, 0, 0, ${words}`,
+            `'20261130T142233125Z-k3f9x2mq', 'finished', 'ok', 5, -1, 0, 0, ${words}`,
+            `'20261130T142233126Z-k3f9x2mq', 'finished', 'ok', 6, 0, 0, 0, '{'`,
+            `'20261130T142233127Z-k3f9x2mq', 'finished', 'ok', 7, 0, 0, 0, '["a",{"b":1},null,null]'`,
+            `'20261130T142233128Z-k3f9x2mq', 'finished', 'ok', 8, 0, 2, 0, ${words}`
           ].map(bad).join("") + "INSERT INTO day VALUES ('../x', '1', 1), ('2026-11-01', 'x', 1)"
         )
         reseal(root)

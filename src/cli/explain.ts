@@ -33,7 +33,7 @@ const knownBy: Record<RetentionSurvey.EndKnownBy, string> = {
 }
 
 const documentOf = (explained: Explained): typeof Documents.Explain.Type => {
-  const { answers, decision, entry, group, liveness, note, policy } = explained
+  const { answers, decision, entry, group, guard, liveness, note, policy } = explained
   const record = recordOf(explained)
   return {
     version: 1,
@@ -47,6 +47,7 @@ const documentOf = (explained: Explained): typeof Documents.Explain.Type => {
     policy: RetentionWords.describe(policy),
     group: group ?? null,
     rules: answers.map(({ field, value, verdict, why }) => ({ rule: field, value, verdict, why })),
+    guard: guard === undefined ? null : reasonKind(guard),
     action: decision.action,
     reason: reasonKind(decision.reason),
     message: reasonText(decision.reason),

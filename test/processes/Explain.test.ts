@@ -91,7 +91,8 @@ describe("leasehold explain", () => {
         assert.match(stdout, /^all +true +does not +has not ended$/m)
         assert.match(stdout, /^it stays: live$/m)
         const told = yield* document(root, "latest", "--all")
-        assert.deepStrictEqual([told.liveness.state, told.reason, told.endedAt], ["live", "live", null])
+        assert.deepStrictEqual([told.liveness.state, told.guard, told.reason], ["live", "live", "live"])
+        assert.isNull(told.endedAt)
         assert.isTrue(told.liveness.holders.some(({ pid, role }) => pid === worker.pid && role === "owner"))
         yield* end.open
         yield* worker.exit
@@ -99,6 +100,8 @@ describe("leasehold explain", () => {
         const pinned = yield* document(root, "latest", "--all")
         assert.deepStrictEqual(pinned.pin, onlyRecord(root).pin)
         assert.deepStrictEqual([pinned.rules[0]?.verdict, pinned.action, pinned.reason], ["asks", "keep", "pinned"])
+        const unasked = yield* document(root, "latest", "--max-age", "1 day")
+        assert.deepStrictEqual([unasked.guard, unasked.reason], ["pinned", "withinLimits"])
         assert.match((yield* run(root, ["explain", "latest", "--all"])).stdout, /^pinned +a release \(just now\)$/m)
       })
     ))
