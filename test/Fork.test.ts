@@ -257,6 +257,22 @@ describe("while it is copied", () => {
       })
     ))
 
+  it.live.skipIf(process.platform !== "linux")(
+    "a file that is swapped for a FIFO is not waited for",
+    () =>
+      inStore((root) =>
+        Effect.gen(function*() {
+          const made = old(root, (artifacts) => NFS.writeFileSync(`${artifacts}/file`, "1"))
+          const swap = Effect.sync(() => {
+            NFS.rmSync(`${made.dir}/artifacts/file`)
+            NodeChildProcess.execFileSync("mkfifo", [`${made.dir}/artifacts/file`])
+          })
+          const { found } = yield* fork(made.id).pipe(watch(once((call) => call === "openAt", swap)))
+          assert.deepStrictEqual(found, [])
+        })
+      )
+  )
+
   it.live("an interruption ends it and leaves nothing", () =>
     inStore((root) =>
       Effect.gen(function*() {

@@ -4,7 +4,8 @@
  * is entered, and what vanishes while it is copied was not there.
  *
  * Limits. Names of one file become files of their own, holes may be filled, and owners, extended attributes and the
- * order of what others write at the same moment are not kept. Times are kept to the microsecond.
+ * order of what others write at the same moment are not kept. Times are kept to the microsecond. Where paths have to be
+ * used in place of descriptors, who swaps a file for a link between the look at it and its copy is not stopped.
  */
 import * as Data from "effect/Data"
 import * as Effect from "effect/Effect"
