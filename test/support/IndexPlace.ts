@@ -5,6 +5,7 @@ import * as Layer from "effect/Layer"
 import * as NodeChildProcess from "node:child_process"
 import * as NFS from "node:fs"
 import * as NodeSqlite from "node:sqlite"
+import { format } from "../../src/internal/IndexDatabase.ts"
 import * as RunId from "../../src/RunId.ts"
 import { type Row, RunIndex, type Session } from "../../src/RunIndex.ts"
 import * as RunStore from "../../src/RunStore.ts"
@@ -154,7 +155,7 @@ export const many = new Set(
 /** Seals the index as it is, as a liar would who knows how. */
 export const reseal = (root: string, more: object = {}) => {
   const { ino, mtimeNs, size } = NFS.statSync(`${root}/index.db`, { bigint: true })
-  const index = { format: 1, ino: `${ino}`, size: Number(size), mtime: `${mtimeNs}`, ...more }
+  const index = { format, ino: `${ino}`, size: Number(size), mtime: `${mtimeNs}`, ...more }
   NFS.writeFileSync(`${root}/retention.lock`, `${JSON.stringify({ index }).padEnd(255)}\n`)
 }
 
