@@ -210,14 +210,14 @@ const refuseAnswer = Effect.fnUntraced(
 )
 
 const claim: Lease["Service"]["claim"] = Effect.fnUntraced(function*(target, options) {
-  const { answer } = yield* examine(target)
+  const { answer, attempt } = yield* examine(target)
   if (answer._tag !== "Dead") return yield* refuseAnswer(target, answer)
   if (answer.proof !== "lease free") {
     yield* makeLease(target)
     return yield* claim(target, options)
   }
   if (options?.announce === true) yield* announceClaim(target)
-  return makeClaim(target, answer.record)
+  return makeClaim(target, answer.record, attempt.locked?.fd)
 })
 
 const claimBare: Lease["Service"]["claimBare"] = Effect.fnUntraced(function*(target) {

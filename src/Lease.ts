@@ -131,6 +131,8 @@ export interface Claim {
   readonly [ClaimTypeId]: typeof ClaimTypeId
   readonly target: Target
   readonly record: RunRecord
+  /** What has the lock, where that is a descriptor: a child that it is handed to keeps the claim until it ends. */
+  readonly descriptor: number | undefined
 }
 
 /**
@@ -139,7 +141,12 @@ export interface Claim {
  * @category constructors
  * @since 0.1.0
  */
-export const makeClaim = (target: Target, record: RunRecord): Claim => ({ [ClaimTypeId]: ClaimTypeId, target, record })
+export const makeClaim = (target: Target, record: RunRecord, descriptor?: number): Claim => ({
+  [ClaimTypeId]: ClaimTypeId,
+  target,
+  record,
+  descriptor
+})
 
 /**
  * A lease that was a claim a moment before, and the record as it was read under the claim.

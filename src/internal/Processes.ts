@@ -55,6 +55,17 @@ export interface Copied {
   readonly scratch: string
 }
 
+/**
+ * Output that nobody is to see as it comes. Such a child has no standard input either.
+ *
+ * @internal
+ */
+export interface Taken {
+  readonly take: (chunk: Buffer) => void
+  /** A directory that only we write to. */
+  readonly scratch: string
+}
+
 /** @internal */
 export interface SpawnOptions {
   readonly argv: readonly [string, ...ReadonlyArray<string>]
@@ -63,7 +74,7 @@ export interface SpawnOptions {
   /** Handed on as the child's descriptor 3. */
   readonly leaseFd: number | undefined
   /** `terminal`: the child has this process's terminal and group; else it leads a session of its own. */
-  readonly output: "terminal" | Copied
+  readonly output: "terminal" | Copied | Taken
   /** A copy could not be written on; the child goes on, and its output passes on. */
   readonly onLoss: (errno: Errno) => void
 }
@@ -90,10 +101,35 @@ interface Copying {
 /** More than a kernel keeps in a pipe: what comes after so much was written when the child had gone already. */
 const mostInFlight = 8 * 1024 * 1024
 
-const copy = (source: Readable, route: OutputRoute, onLoss: (errno: Errno) => void): Copying => {
+/**
+ * A background process may keep the pipe open long after the child has gone, and write to it, so its end is not
+ * waited for. Turns of the event loop in which the pipe was read and gave nothing show that it is empty.
+ */
+const drainOf = (source: Readable) => {
   let bytes = 0
   source.on("data", (chunk: Buffer) => void (bytes += chunk.length))
   source.on("error", () => source.destroy())
+  return async () => {
+    const enough = bytes + mostInFlight
+    const isOver = () => bytes >= enough || source.destroyed || source.readableEnded
+    for (let quiet = 0; quiet < 2 && !isOver();) {
+      const before = bytes
+      const isReading = source.readableFlowing === true
+      await new Promise((resolve) => isReading ? setImmediate(resolve) : setTimeout(resolve, 5))
+      quiet = bytes === before && isReading && source.readableFlowing && source.readableLength === 0 ? quiet + 1 : 0
+    }
+    source.destroy()
+  }
+}
+
+const hand = (source: Readable, take: (chunk: Buffer) => void): Copying => {
+  const drained = drainOf(source)
+  source.on("data", take)
+  return { flushed: drained }
+}
+
+const copy = (source: Readable, route: OutputRoute, onLoss: (errno: Errno) => void): Copying => {
+  const drained = drainOf(source)
   const sinks: Array<Writable> = []
   const add = (sink: Writable, onError: (error: Error) => void) => {
     sink.on("error", onError)
@@ -115,25 +151,9 @@ const copy = (source: Readable, route: OutputRoute, onLoss: (errno: Errno) => vo
     add(new Descriptor(route.pass, { owned: false }), () => source.destroy())
   }
   if (sinks.length === 0) source.resume()
-
-  /**
-   * A background process may keep the pipe open long after the child has gone, and write to it, so its end is not
-   * waited for. Turns of the event loop in which the pipe was read and gave nothing show that it is empty.
-   */
-  const drained = async () => {
-    const enough = bytes + mostInFlight
-    const isOver = () => bytes >= enough || source.destroyed || source.readableEnded
-    for (let quiet = 0; quiet < 2 && !isOver();) {
-      const before = bytes
-      const isReading = source.readableFlowing === true
-      await new Promise((resolve) => isReading ? setImmediate(resolve) : setTimeout(resolve, 5))
-      quiet = bytes === before && isReading && source.readableFlowing && source.readableLength === 0 ? quiet + 1 : 0
-    }
-  }
   return {
     flushed: async () => {
       await drained()
-      source.destroy()
       await Promise.all(sinks.map((sink) =>
         new Promise<void>((resolve) => {
           if (sink.destroyed) return resolve()
@@ -175,7 +195,7 @@ export const spawn = (options: SpawnOptions): Effect.Effect<Child, Errno> =>
         env: options.env,
         detached: output !== "terminal",
         stdio: [
-          "inherit",
+          output !== "terminal" && "take" in output ? "ignore" : "inherit",
           ...(output === "terminal"
             ? ["inherit", "inherit"] as const
             : pipes?.map((pipe) => pipe.writer) ?? ["pipe", "pipe"] as const),
@@ -195,10 +215,11 @@ export const spawn = (options: SpawnOptions): Effect.Effect<Child, Errno> =>
     child.once("spawn", () => {
       const pid = child.pid!
       const [stdout, stderr] = pipes?.map((pipe) => pipe.reader) ?? [child.stdout, child.stderr]
-      const copying = output === "terminal" ? [] : [
-        copy(stdout!, output.stdout, options.onLoss),
-        copy(stderr!, output.stderr, options.onLoss)
-      ]
+      const copying = output === "terminal"
+        ? []
+        : "take" in output
+        ? [hand(stdout!, output.take), hand(stderr!, output.take)]
+        : [copy(stdout!, output.stdout, options.onLoss), copy(stderr!, output.stderr, options.onLoss)]
       resume(Effect.succeed({
         pid,
         ended: Effect.promise(async () => {
