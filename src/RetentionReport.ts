@@ -5,6 +5,7 @@
  */
 import * as Data from "effect/Data"
 import type { Holder } from "./Holder.ts"
+import { commandLine } from "./internal/ShellWords.ts"
 import type { Budget } from "./RetentionBudget.ts"
 import type { RetentionPolicy } from "./RetentionPolicy.ts"
 import { type KeepReason, reasonKind, type RemoveReason, type TierReason } from "./RetentionReason.ts"
@@ -101,6 +102,8 @@ export interface Leftovers {
   /** Bundles that nobody can tell anything of, and that only an explicit verb removes. */
   readonly unknown: number
   readonly failed: number
+  /** Bundles that stay since something that they have registered could not be undone. */
+  readonly notUndone: number
   readonly inTrash: number
   /** Entries of the trash of which a sweep has left what the system will not delete. */
   readonly stuck: number
@@ -116,14 +119,14 @@ export interface Leftovers {
   readonly stopped: number
 }
 
-const quoted = (word: string) => /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`
-
 const command = (policy: RetentionPolicy, ...more: ReadonlyArray<string>) =>
-  ["leasehold", "prune", ...toArgs(policy).map(quoted), ...more].join(" ")
+  commandLine(["leasehold", "prune", ...toArgs(policy), ...more])
 
 /** What no pass can pay waits for a person. Where the verb cannot help either, it says what would mend what. */
 const payOf = (left: Leftovers, policy: RetentionPolicy, passes: number) => {
   if (passes > 0) return command(policy, "--all-the-way")
+  // It may be that it was the time of the pass that was too short.
+  if (left.notUndone > 0) return command(policy, "--max-time", "10m")
   if (left.failed > 0) return command(policy)
   return left.stuck > 0 ? "leasehold verify --repair" : "leasehold verify --remove-unreadable"
 }
@@ -139,6 +142,7 @@ export const debtOf = (left: Leftovers, policy: RetentionPolicy, budget: Budget,
     ["budget", left.overBudget],
     ["unknown", left.unknown],
     ["failed", left.failed],
+    ["notUndone", left.notUndone],
     ["inTrash", left.inTrash],
     ["stuck", left.stuck],
     ["unmeasured", left.unmeasured],
@@ -157,8 +161,8 @@ export const debtOf = (left: Leftovers, policy: RetentionPolicy, budget: Budget,
   const expiries = Math.ceil(left.toExpire / Math.max(1, budget.maxRemoved))
   const passes = Math.max(removals, measurements, once, tiers, expiries, left.inTrash > 0 ? sweeps : 0)
   return {
-    bundles: left.overBudget + left.unknown + left.failed + left.inTrash + left.stuck + left.toTrim + left.toArchive +
-      left.toExpire,
+    bundles: left.overBudget + left.unknown + left.failed + left.notUndone + left.inTrash + left.stuck + left.toTrim +
+      left.toArchive + left.toExpire,
     bytes: left.overBudgetBytes,
     reasons,
     passes,

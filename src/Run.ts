@@ -112,7 +112,7 @@ const begin = Effect.fnUntraced(function*<R>(
   const retention = yield* RunRetention.prepare(options.retention)
   const bundle = yield* acquire
   yield* retention.begin(bundle.id)
-  return yield* RunSession.own(bundle, { telemetry: options.telemetry, redact: redactor.text })
+  return yield* RunSession.own(bundle, { telemetry: options.telemetry, redactor })
 })
 
 const unusable = (id: RunId, error: RecordError) =>
@@ -251,6 +251,9 @@ export const scoped = (options: Options) =>
  * of one, `latest` or `latest:STATUS`. One that was trimmed since it ended is refused, unless `rebuilds` says that the
  * program can make again what was taken out.
  *
+ * **Gotchas** A removal that began and did not come to its end may have undone some of what the run had registered. The
+ * program finds that in `registered` of {@link Run}: what has a `doneAt` it has to register and make again.
+ *
  * @category running
  * @since 0.1.0
  */
@@ -309,5 +312,5 @@ export const layer = (
 ): Layer.Layer<Run | RunStore.RunStore | Lease, StoreError | LeaseError | PolicyError | BudgetError> =>
   Layer.fresh(layerInStore(options).pipe(Layer.provideMerge(RunStore.layer(options.store))))
 
-export { type Paths, Run } from "./CurrentRun.ts"
+export { onRemove, type Paths, Run } from "./CurrentRun.ts"
 export { main } from "./RunMain.ts"

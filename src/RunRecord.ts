@@ -159,6 +159,46 @@ export const Trim = open({
 export type Trim = typeof Trim.Type
 
 /**
+ * How something that a run has made outside of its bundle is undone: by a command, or as a worktree of git. Any other
+ * `type` is one that a newer program knows.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const KnownUndo = Schema.Union([
+  open({ type: Schema.Literal("command"), argv: Schema.NonEmptyArray(Schema.String), cwd: Schema.String }),
+  open({ type: Schema.Literal("git-worktree"), repository: Schema.String, path: Schema.String })
+])
+
+/**
+ * @category models
+ * @since 0.1.0
+ */
+export type KnownUndo = typeof KnownUndo.Type
+
+/**
+ * What is to be undone before the bundle goes. `doneAt` says that it has been; `failure` what came of the last try, and
+ * how often it was tried in vain.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const Registered = open({
+  id: Schema.NonEmptyString,
+  at: Timestamp,
+  undo: Schema.Union([KnownUndo, open({ type: Schema.String })]),
+  timeoutMs: Schema.optionalKey(Schema.Int.check(Schema.isGreaterThanOrEqualTo(1))),
+  doneAt: Schema.optionalKey(Timestamp),
+  failure: Schema.optionalKey(open({ at: Timestamp, message: Schema.String, count: Schema.Natural }))
+})
+
+/**
+ * @category models
+ * @since 0.1.0
+ */
+export type Registered = typeof Registered.Type
+
+/**
  * Tags of a run, for filters and retention rules.
  *
  * @category schemas
@@ -193,6 +233,7 @@ export const RunRecord = open({
   attempts: Schema.Array(Attempt),
   tags: Tags,
   pin: Schema.optionalKey(Pin),
+  onRemove: Schema.optionalKey(Schema.Array(Registered)),
   bytes: Schema.optionalKey(open({ value: Schema.Natural, at: Timestamp })),
   trimmed: Schema.optionalKey(Schema.Array(Trim)),
   lease: Schema.optionalKey(Schema.Literal("unprotected"))

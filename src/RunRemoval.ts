@@ -3,8 +3,9 @@
  *
  * **Guarantees.** A run is only removed under its claim, after its record has been read again under it and under the lock
  * that every change of a record takes: one that anybody works in stays, and so does one that was pinned a moment before.
- * It leaves the store by one rename into the trash, whole, whatever happens to this process. Nothing outside the store is
- * touched, whatever lies in the place of a bundle, of its day or of the trash.
+ * What it has registered to be undone outside of its bundle is undone first, and where that fails it stays. It leaves the
+ * store by one rename into the trash, whole, whatever happens to this process. Nothing else outside the store is touched,
+ * whatever lies in the place of a bundle, of its day or of the trash.
  *
  * **Limits.** What was removed takes up its space until the trash is swept, by the next pass or by `TrashSweep`.
  * The index is not told: a pass learns it from the day directory.
@@ -16,13 +17,13 @@ import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import type { Errno } from "./internal/Errno.ts"
 import { Files, Flags } from "./internal/Files.ts"
-import * as RecordFile from "./internal/RecordFile.ts"
-import * as RecordLock from "./internal/RecordLock.ts"
 import { explainAstray, explainPin } from "./internal/Refusal.ts"
 import * as Trash from "./internal/Trash.ts"
-import { type BareClaim, Lease, type LeaseError, type Target } from "./Lease.ts"
+import * as Withdrawal from "./internal/Withdrawal.ts"
+import { type BareClaim, type Claim, Lease, type LeaseError, type Target } from "./Lease.ts"
+import { describeFailures, type NotUndone } from "./OnRemove.ts"
 import * as RunId from "./RunId.ts"
-import { type RecordError, version as knownVersion } from "./RunRecord.ts"
+import { type RecordError, type RunRecord, version as knownVersion } from "./RunRecord.ts"
 import { RunStore } from "./RunStore.ts"
 import { StoreError, StoreReason } from "./StoreError.ts"
 
@@ -37,6 +38,8 @@ export type RemovalReason = Data.TaggedEnum<{
   Pinned: { readonly reason: string }
   /** Its record is broken, and what can be made out of it says that somebody ordered it to be kept. */
   PerhapsPinned: {}
+  /** Something that it has registered could not be undone, and so it is all still there. */
+  NotUndone: { readonly failures: ReadonlyArray<NotUndone> }
   /** Its record belongs to a newer Leasehold. */
   NewerVersion: { readonly version: number }
   /** Its record cannot be read, and it was not said that it is to go all the same. */
@@ -64,6 +67,8 @@ const explain = (id: RunId.RunId) =>
     Pinned: ({ reason }) => explainPin(id, reason),
     PerhapsPinned: () =>
       "its record is broken and seems to say that the run is pinned; mend run.json, or take the pin out of it, by hand",
+    NotUndone: ({ failures }) =>
+      `${describeFailures(failures)}; see to that, and remove the run again: leasehold rm ${id}`,
     NewerVersion: ({ version }) =>
       `its record has format version ${version}, this program knows up to ${knownVersion}; use a newer leasehold`,
     Unreadable: ({ error }) =>
@@ -104,13 +109,11 @@ const checkWay = Effect.fnUntraced(function*(root: string, id: RunId.RunId, ways
 })
 
 /** A day that has become empty goes too. Whoever is about to publish a bundle in it makes it anew. */
-const leave = Effect.fnUntraced(
-  function*(root: string, id: RunId.RunId, removal: Effect.Effect<void, Errno>) {
-    const files = yield* Files
-    yield* orGone(id)(removal)
-    yield* Effect.ignore(files.rmdir(`${root}/runs/${RunId.day(id)}`))
-  }
-)
+const leaveDay = (root: string, id: RunId.RunId) =>
+  Effect.flatMap(Files, (files) => Effect.ignore(files.rmdir(`${root}/runs/${RunId.day(id)}`)))
+
+const leave = (root: string, id: RunId.RunId, removal: Effect.Effect<void, Errno>) =>
+  Effect.andThen(orGone(id)(removal), leaveDay(root, id))
 
 /** The refusal of a claim for the record's sake alone is something that the person can do something about. */
 const asRemoval = (error: LeaseError): LeaseError | RemovalError => {
@@ -125,14 +128,24 @@ const asRemoval = (error: LeaseError): LeaseError | RemovalError => {
   })
 }
 
-const removeClaimed = Effect.fnUntraced(function*(root: string, id: RunId.RunId, dir: string) {
-  // From here on nobody pins it: whoever has done so is seen, and whoever is about to will find it gone.
-  yield* orGone(id)(RecordLock.take(dir))
-  const record = yield* RecordFile.read(dir)
-  if (Result.isFailure(record)) return yield* refuse(id, RemovalReason.Unreadable({ error: record.failure }))
-  const { pin } = record.success
-  if (pin !== undefined) return yield* refuse(id, RemovalReason.Pinned({ reason: pin.reason }))
-  yield* leave(root, id, Trash.put(root, dir, id))
+const staysPinned = ({ pin }: RunRecord) =>
+  Effect.succeed(pin === undefined ? undefined : RemovalReason.Pinned({ reason: pin.reason }))
+
+const removeClaimed = Effect.fnUntraced(function*(root: string, claim: Claim) {
+  const { id } = claim.target
+  const withdrawn = yield* Withdrawal.withdraw(root, claim, { stays: staysPinned }).pipe(
+    Effect.catchTags({
+      RecordError: (error) => refuse(id, RemovalReason.Unreadable({ error })),
+      Errno: (errno) => orGone(id)(Effect.fail(errno))
+    })
+  )
+  switch (withdrawn._tag) {
+    case "Stays":
+      return yield* refuse(id, withdrawn.why)
+    case "NotUndone":
+      return yield* refuse(id, RemovalReason.NotUndone({ failures: withdrawn.failures }))
+  }
+  yield* leaveDay(root, id)
 })
 
 /**
@@ -141,7 +154,8 @@ const removeClaimed = Effect.fnUntraced(function*(root: string, id: RunId.RunId,
  * **Details**
  *
  * Fails with a `LeaseError` that names the holders where somebody works in it, and with a `StoreError` where there is no
- * such run. One that crashed, and whose record still says `running`, is removed as it is.
+ * such run. One that crashed, and whose record still says `running`, is removed as it is. It takes as long as it takes to
+ * undo what the run has registered, and is not interrupted in the middle.
  *
  * **Example** (The newest run that failed)
  *
@@ -170,7 +184,10 @@ export const remove = Effect.fn("RunRemoval.remove")(
       // Its lease would be looked for behind the link.
       return yield* refuse(id, RemovalReason.Unreadable({ error: record.failure }))
     }
-    const claimed = Effect.andThen(Effect.mapError(lease.claim({ id, dir }), asRemoval), removeClaimed(root, id, dir))
+    const claimed = Effect.flatMap(
+      Effect.mapError(lease.claim({ id, dir }), asRemoval),
+      (claim) => removeClaimed(root, claim)
+    )
     return yield* Effect.uninterruptible(Effect.scoped(claimed))
   }
 )
@@ -223,7 +240,8 @@ const removeBare = Effect.fnUntraced(function*(root: string, { record, target: {
  * **Details**
  *
  * What a newer Leasehold has written stays, and so does what is held, or may be. Of what can be made out of a broken
- * record two things count: a newer version, and a pin.
+ * record two things count: a newer version, and a pin. What such a run has registered to be undone is not known, and so
+ * it is left as it is.
  *
  * @category removing
  * @since 0.1.0

@@ -4,7 +4,9 @@ import * as Flag from "effect/cli/Flag"
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import * as Child from "../Child.ts"
+import * as OnRemove from "../OnRemove.ts"
 import type { Outcome } from "../Outcome.ts"
+import { standard } from "../Redaction.ts"
 import * as Run from "../Run.ts"
 import { ExitWith, UsageError } from "./ExitCode.ts"
 import { mark } from "./Mark.ts"
@@ -14,6 +16,13 @@ export const jobFlags = {
   cleanup: Flag.String("cleanup").pipe(
     Flag.withMetavar("CMD"),
     Flag.withDescription("A shell command to run at the end, under the lease; the last one given runs first"),
+    Flag.between(0, 1000)
+  ),
+  onRemove: Flag.String("on-remove").pipe(
+    Flag.withMetavar("CMD"),
+    Flag.withDescription(
+      "A shell command that has to succeed before the run can be removed, run here; the last one given runs first"
+    ),
     Flag.between(0, 1000)
   ),
   quiet: Flag.Boolean("quiet").pipe(
@@ -45,6 +54,7 @@ export const commandAfterDashes = (min: number) =>
 
 export interface JobFlags {
   readonly cleanup: ReadonlyArray<string>
+  readonly onRemove: ReadonlyArray<string>
   readonly quiet: boolean
   readonly tty: boolean
   readonly noInheritLease: boolean
@@ -55,12 +65,21 @@ type Argv = readonly [string, ...ReadonlyArray<string>]
 /** A wrapped command tells what there is to tell by its output. */
 export const noTelemetry = { events: false, spans: false, otlp: false } as const
 
+const shellOf = (script: string): Argv =>
+  process.platform === "win32" ? ["cmd.exe", "/d", "/s", "/c", script] : ["/bin/sh", "-c", script]
+
+const undoBy = (script: string): OnRemove.Undo => ({ type: "command", argv: shellOf(script) })
+
 /** Everything that can be wrong with a job before anything is begun. */
 export const checkJob = Effect.fnUntraced(function*(flags: JobFlags, command: ReadonlyArray<string>) {
   const [first, ...rest] = command
   if (first === undefined || first === "") return yield* Effect.fail(new UsageError("give a command after --"))
   if (flags.tty && !process.stdin.isTTY) {
     return yield* Effect.fail(new UsageError("--tty needs a terminal on standard input"))
+  }
+  for (const script of flags.onRemove) {
+    const settled = OnRemove.settle(undoBy(script), {}, standard, process.cwd())
+    if (Result.isFailure(settled)) return yield* Effect.fail(new UsageError(`--on-remove ${settled.failure.message}`))
   }
   return [first, ...rest] satisfies Argv
 })
@@ -97,7 +116,7 @@ const fail = (problem: string, detail: string) =>
 /** A hook that fails is said and changes nothing. */
 const hook = (script: string, { noInheritLease, quiet }: JobFlags) =>
   Child.run({
-    argv: process.platform === "win32" ? ["cmd.exe", "/d", "/s", "/c", script] : ["/bin/sh", "-c", script],
+    argv: shellOf(script),
     logs: { stdout: "cleanup.log", stderr: "cleanup.log" },
     inheritLease: !noInheritLease,
     output: quiet ? "keep" : "pass"
@@ -106,8 +125,12 @@ const hook = (script: string, { noInheritLease, quiet }: JobFlags) =>
     Effect.catch((error) => fail("could not be started", error.message))
   )
 
-/** The program of a job: its command, with its hooks as finalizers. It ends as the command does. */
+/**
+ * The program of a job: its command, with its hooks as finalizers and what is to be undone registered before it starts.
+ * It ends as the command does.
+ */
 export const job = Effect.fnUntraced(function*(flags: JobFlags, argv: Argv, cwd?: string) {
+  for (const script of flags.onRemove) yield* Run.onRemove(undoBy(script))
   for (const script of flags.cleanup) yield* Effect.addFinalizer(() => hook(script, flags))
   const output = flags.tty ? "terminal" : flags.quiet ? "keep" : "pass"
   yield* runChild({ argv, cwd, output, inheritLease: !flags.noInheritLease })

@@ -4,10 +4,11 @@ import * as Run from "../Run.ts"
 import { runName, Store } from "./Context.ts"
 import { checkJob, commandAfterDashes, job, jobFlags, noTelemetry } from "./Job.ts"
 
-const { noInheritLease, quiet, tty } = jobFlags
+const { noInheritLease, onRemove, quiet, tty } = jobFlags
 
 export const attach = Command.make("attach", {
   run: runName,
+  onRemove,
   noInheritLease,
   quiet,
   tty,

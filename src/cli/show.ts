@@ -4,8 +4,11 @@ import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import { describe } from "../Holder.ts"
+import { commandLine } from "../internal/ShellWords.ts"
 import { describeLiveness } from "../Liveness.ts"
-import { type RunRecord, toMillis, type Trim } from "../RunRecord.ts"
+import * as OnRemove from "../OnRemove.ts"
+import { countOf } from "../RetentionReason.ts"
+import { type Registered, type RunRecord, type Timestamp, toMillis, type Trim } from "../RunRecord.ts"
 import { formatAgo, formatBytes, formatDuration } from "../Units.ts"
 import { findRun, Json, runName, Store } from "./Context.ts"
 import { type Cell, harmless, printJson, table } from "./Output.ts"
@@ -21,6 +24,18 @@ const trimText = ({ at, bytes, paths, pending }: Trim, now: number) =>
   `${paths.join(", ")}: ${formatBytes(bytes)} (${formatAgo(now - toMillis(at))}${
     pending === true ? ", unfinished" : ""
   })`
+const undoText = (registered: Registered, now: number): string => {
+  const { at, doneAt, failure } = registered
+  const ago = (time: Timestamp) => formatAgo(now - toMillis(time))
+  const state = doneAt !== undefined
+    ? `done ${ago(doneAt)}`
+    : failure !== undefined
+    ? `failed ${countOf(failure.count, "time")}, last ${ago(failure.at)}: ${failure.message}`
+    : OnRemove.isKnown(registered)
+    ? `registered ${ago(at)}`
+    : `registered ${ago(at)}; this program cannot undo it`
+  return `${OnRemove.describe(registered)} (${state})`
+}
 
 const fields = (record: RunRecord, now: number): ReadonlyArray<readonly [string, string | undefined]> => {
   const at = (time: RunRecord["endedAt"]) => time && `${time} (${formatAgo(now - toMillis(time))})`
@@ -32,7 +47,7 @@ const fields = (record: RunRecord, now: number): ReadonlyArray<readonly [string,
     ["took", endedAt && formatDuration(Math.max(0, toMillis(endedAt) - toMillis(record.startedAt)))],
     ["released", at(record.releasedAt)],
     ["exit", exitText(record)],
-    ["command", record.command && record.command.argv.map(quoted).join(" ")],
+    ["command", record.command && commandLine(record.command.argv)],
     ["in", record.command?.cwd],
     ["output", record.command?.tty === true ? "not kept: it had the terminal" : undefined],
     ["parent", record.parent],
@@ -42,12 +57,10 @@ const fields = (record: RunRecord, now: number): ReadonlyArray<readonly [string,
     ["pinned", record.pin && `${record.pin.reason} (${formatAgo(now - toMillis(record.pin.at))})`],
     ["bytes", record.bytes && formatBytes(record.bytes.value)],
     ["trimmed", (record.trimmed ?? []).map((trim) => trimText(trim, now)).join("; ")],
+    ...(record.onRemove ?? []).map((registered) => ["on removal", undoText(registered, now)] as const),
     ["lease", record.lease === "unprotected" ? "unprotected: the file system has no locks" : undefined]
   ]
 }
-
-/** So that a line can be copied to a shell. */
-const quoted = (word: string) => /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`
 
 export const show = Command.make("show", { run: runName }).pipe(
   Command.withDescription("Show what is known of a run, and who works in it"),

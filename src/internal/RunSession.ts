@@ -6,18 +6,22 @@ import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import type * as Exit from "effect/Exit"
 import * as Layer from "effect/Layer"
+import * as Result from "effect/Result"
 import type * as Scope from "effect/Scope"
 import * as ArtifactName from "../ArtifactName.ts"
 import type { Bundle } from "../Bundle.ts"
 import type { Paths, Run } from "../CurrentRun.ts"
 import type { Held, LeaseError } from "../Lease.ts"
+import * as OnRemove from "../OnRemove.ts"
 import * as Outcome from "../Outcome.ts"
+import * as Redaction from "../Redaction.ts"
 import type { RunId } from "../RunId.ts"
 import { isTerminal, type RunRecord, timestamp } from "../RunRecord.ts"
 import { RunStore } from "../RunStore.ts"
-import { orSystem, type StoreError } from "../StoreError.ts"
+import { orSystem, StoreError, StoreReason } from "../StoreError.ts"
 import * as Telemetry from "../Telemetry.ts"
 import { Files } from "./Files.ts"
+import { nonce } from "./io.ts"
 import * as Signals from "./Signals.ts"
 
 /** Why what was done may not be on the disk or may not have been protected. */
@@ -56,12 +60,30 @@ interface Inside {
   readonly root: string
   readonly record: RunRecord
   readonly lease: Held
-  readonly write: (change: (record: RunRecord) => RunRecord) => Effect.Effect<void, StoreError>
+  readonly write: (change: (record: RunRecord) => RunRecord, fsync?: boolean) => Effect.Effect<void, StoreError>
+  readonly read: Effect.Effect<RunRecord, StoreError>
+  readonly redactor: Redaction.Redactor
   readonly conclude: (outcome: Outcome.Outcome) => Effect.Effect<void, StoreError>
 }
 
+const register = Effect.fnUntraced(
+  function*({ redactor, write }: Inside, undo: OnRemove.Undo, options: OnRemove.Options) {
+    const settled = yield* Effect.fromResult(OnRemove.settle(undo, options, redactor, process.cwd()))
+    const id = yield* nonce
+    const at = timestamp(yield* DateTime.now)
+    let refused: OnRemove.OnRemoveError | undefined
+    yield* write((before) => {
+      const registered = OnRemove.register(before, settled, id, at)
+      refused = Result.isFailure(registered) ? registered.failure : undefined
+      return Result.getOrElse(registered, () => before)
+    }, true)
+    return refused === undefined ? id : yield* refused
+  }
+)
+
 /** Whoever lost the lease learns it before anything more is written in its name. */
-const serviceOf = ({ conclude, dir, id, lease, record, root, write }: Inside): Run["Service"] => {
+const serviceOf = (inside: Inside): Run["Service"] => {
+  const { conclude, dir, id, lease, read, record, root, write } = inside
   const protectedly = <A, E>(effect: Effect.Effect<A, E>) => Effect.andThen(lease.check, effect)
   return {
     id,
@@ -75,12 +97,21 @@ const serviceOf = ({ conclude, dir, id, lease, record, root, write }: Inside): R
       protectedly(
         Effect.flatMap(DateTime.now, (now) => write((before) => ({ ...before, pin: { reason, at: timestamp(now) } })))
       ),
+    onRemove: (undo, options = {}) => protectedly(register(inside, undo, options)),
+    withdraw: (registered) => protectedly(write((before) => OnRemove.withdraw(before, registered), true)),
+    registered: Effect.map(read, ({ onRemove = [] }) => onRemove),
     conclude,
     environment: { LEASEHOLD_ROOT: root, LEASEHOLD_RUN_ID: id, LEASEHOLD_RUN_DIR: dir },
     check: lease.check,
     share: lease.share
   }
 }
+
+const recordIn = Effect.fnUntraced(function*(store: RunStore["Service"], id: RunId) {
+  const { record } = yield* store.get(id)
+  if (Result.isSuccess(record)) return record.success
+  return yield* new StoreError({ reason: StoreReason.UnusableRecord({ id, error: record.failure }) })
+})
 
 /**
  * The session of a run that this process owns. To be acquired when its lease is held, in a scope that the lease
@@ -90,7 +121,7 @@ const serviceOf = ({ conclude, dir, id, lease, record, root, write }: Inside): R
  */
 export const own = Effect.fnUntraced(function*(
   bundle: Bundle,
-  options: { readonly telemetry?: Telemetry.Options | undefined; readonly redact: (text: string) => string }
+  options: { readonly telemetry?: Telemetry.Options | undefined; readonly redactor: Redaction.Redactor }
 ): Effect.fn.Return<Session, never, RunStore | Scope.Scope> {
   const store = yield* RunStore
   const { dir, id, lease } = bundle
@@ -104,7 +135,7 @@ export const own = Effect.fnUntraced(function*(
 
   /** The first word stands, also when it could not be written at once. */
   const conclude = Effect.fnUntraced(function*({ exit, status }: Outcome.Outcome) {
-    const message = exit.message === undefined ? {} : { message: options.redact(exit.message) }
+    const message = exit.message === undefined ? {} : { message: options.redactor.text(exit.message) }
     stated ??= { status, exit: { ...exit, ...message } }
     const first = stated
     const endedAt = timestamp(yield* DateTime.now)
@@ -134,8 +165,10 @@ export const own = Effect.fnUntraced(function*(
     })
   )
 
-  const run = serviceOf({ id, dir, root: store.root, record: known, lease, write, conclude })
-  const sinks = yield* Layer.build(Telemetry.layer(run, { redact: options.redact, ...options.telemetry }))
+  const { redactor } = options
+  const read = recordIn(store, id)
+  const run = serviceOf({ id, dir, root: store.root, record: known, lease, write, read, redactor, conclude })
+  const sinks = yield* Layer.build(Telemetry.layer(run, { redact: redactor.text, ...options.telemetry }))
   return { run, sinks, finish, trouble: () => trouble }
 })
 
@@ -152,7 +185,9 @@ export const join = Effect.fnUntraced(function*(
   const run = serviceOf({
     ...joined,
     root: store.root,
-    write: (change) => Effect.asVoid(store.update(joined.id, change)),
+    write: (change, fsync) => Effect.asVoid(store.update(joined.id, change, { fsync })),
+    read: recordIn(store, joined.id),
+    redactor: Redaction.standard,
     conclude: () => Effect.void
   })
   const sinks = yield* Layer.build(Telemetry.layer(run, options.telemetry))

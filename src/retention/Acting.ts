@@ -1,15 +1,14 @@
-/** Doing what was planned, one bundle at a time: claim, read again, ask again, and only then rename into the trash. */
+/** Doing what was planned, one bundle at a time: claim, read again, ask again, undo, and only then rename. */
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import type { Holder } from "../Holder.ts"
 import * as Crash from "../internal/Crash.ts"
 import type { Errno } from "../internal/Errno.ts"
 import { Files } from "../internal/Files.ts"
-import * as RecordFile from "../internal/RecordFile.ts"
-import * as RecordLock from "../internal/RecordLock.ts"
-import * as Trash from "../internal/Trash.ts"
+import * as Withdrawal from "../internal/Withdrawal.ts"
 import type { LeaseError } from "../Lease.ts"
 import { describeDoubt } from "../Liveness.ts"
+import { describeFailures } from "../OnRemove.ts"
 import { type Decision, recheck } from "../RetentionDecision.ts"
 import { KeepReason } from "../RetentionReason.ts"
 import type { Row } from "../RunIndex.ts"
@@ -70,9 +69,14 @@ export const keepUnclaimed = Effect.fnUntraced(
 )
 
 /** @internal */
-export const keepFailed = Effect.fnUntraced(function*(pass: Pass, row: Row, why: string) {
+export const keepFailed = Effect.fnUntraced(function*(
+  pass: Pass,
+  row: Row,
+  why: string,
+  debt: "failed" | "notUndone" = "failed"
+) {
   yield* pass.session.put({ ...row, failures: row.failures + 1, lookedAt: pass.now })
-  pass.ledger.left.failed++
+  pass.ledger.left[debt]++
   pass.ledger.failedNow.add(row.id)
   yield* tellFailure(pass, row.id, why)
 })
@@ -83,50 +87,80 @@ const leaveOver = ({ ledger: { left } }: Pass, row: Row, bundles: 1 | -1) => {
   left.overBudgetBytes += bundles * (row.bytes ?? 0)
 }
 
+/** Why a bundle that was to go stays, and what is known of it now. */
+type Stay =
+  | { readonly _tag: "Foreign"; readonly detail: string }
+  | { readonly _tag: "Kept"; readonly keep: KeepReason; readonly now: Row }
+
 /** Everything is asked again of the record as it is now; the decision only said where to look. */
-const removeDead = Effect.fnUntraced(
-  function*(pass: Pass, found: RunRecord, { clockAhead, id, reason }: Removal, row: Row) {
-    if (found.id !== id) return yield* keepUnknown(pass, row, `its record is that of ${found.id}`, clockAhead)
-    const dir = pass.store.dir(id)
+const staysIn = (pass: Pass, { id }: Removal, row: Row) =>
+  Effect.fnUntraced(function*(found: RunRecord): Effect.fn.Return<Stay | undefined> {
+    if (found.id !== id) return { _tag: "Foreign", detail: `its record is that of ${found.id}` }
     // What has crashed need not have its end written down to be removed: on a full disk it could not.
     const isCrashed = found.status === "running"
-    const record = isCrashed ? yield* Crash.crashed(found, dir, pass.now) : found
+    const record = isCrashed ? yield* Crash.crashed(found, pass.store.dir(id), pass.now) : found
     const fresh = rowOf(record, row, "finished", pass.now)
     const keep = recheck(factsOf(row), { ...factsOf(fresh), liveness: "dead" }, pass.policy, pass.now)
-    if (keep !== undefined) {
-      // A crashed run that stays is brought to its end by the next look.
-      yield* pass.session.put(isCrashed ? { ...fresh, state: "listed", lookedAt: 0 } : fresh)
-      return yield* tellKept(pass, id, keep, clockAhead)
+    if (keep === undefined) return undefined
+    // A crashed run that stays is brought to its end by the next look.
+    return { _tag: "Kept", keep, now: isCrashed ? { ...fresh, state: "listed", lookedAt: 0 } : fresh }
+  })
+
+const conclude = Effect.fnUntraced(
+  function*(pass: Pass, decision: Removal, row: Row, withdrawn: Withdrawal.Withdrawn<Stay>) {
+    const { clockAhead, id, reason } = decision
+    switch (withdrawn._tag) {
+      case "Withdrawn":
+        if (!pass.dryRun) pass.ledger.left.inTrash++
+        yield* pass.session.remove(id)
+        return yield* tellRemoved(pass, { id, reason, bytes: row.bytes })
+      case "Stays": {
+        const { why } = withdrawn
+        if (why._tag === "Foreign") return yield* keepUnknown(pass, row, why.detail, clockAhead)
+        yield* pass.session.put(why.now)
+        return yield* tellKept(pass, id, why.keep, clockAhead)
+      }
+      case "NotUndone":
+        return yield* keepFailed(pass, row, describeFailures(withdrawn.failures), "notUndone")
+      case "Late":
+        return leaveOver(pass, row, 1)
     }
-    if (!pass.dryRun) {
-      yield* Trash.put(pass.store.root, dir, id)
-      pass.ledger.left.inTrash++
-    }
-    yield* pass.session.remove(id)
-    yield* tellRemoved(pass, { id, reason, bytes: row.bytes })
   }
 )
 
 /** It is there no more, or the trash takes no more before it is swept, or the system would not have it moved. */
 const keepUnmoved = Effect.fnUntraced(function*(pass: Pass, row: Row, errno: Errno) {
   if (errno.code === "ENOENT") return yield* pass.session.remove(row.id)
-  if (!isFull(errno)) return yield* keepFailed(pass, row, errno.message)
+  if (!isFull(errno)) return yield* keepFailed(pass, row, errno.message, "failed")
   pass.ledger.trashFull = errno.message
   leaveOver(pass, row, 1)
 })
 
-/**
- * Under the lock of the record whoever has pinned the bundle is seen, and whoever is about to will find it gone. Who may
- * not write the record goes without, as those do who change it.
- */
 const claimAndRemove = Effect.fnUntraced(function*(pass: Pass, decision: Removal, row: Row) {
-  const { target } = yield* pass.lease.claim({ id: row.id, dir: pass.store.dir(row.id) })
-  yield* Effect.catchIf(
-    RecordLock.take(target.dir, { brief: true }),
-    ({ code }) => code === "EACCES" || code === "ENOENT",
-    () => Effect.void
+  const claim = yield* pass.lease.claim({ id: row.id, dir: pass.store.dir(row.id) })
+  const stays = staysIn(pass, decision, row)
+  yield* conclude(
+    pass,
+    decision,
+    row,
+    yield* Withdrawal.withdraw(pass.store.root, claim, { stays, until: pass.until })
   )
-  yield* removeDead(pass, yield* Effect.fromResult(yield* RecordFile.read(target.dir)), decision, row)
+})
+
+/** What would come of it, as far as that can be told without doing it. */
+const foreseeRemoval = Effect.fnUntraced(function*(pass: Pass, decision: Removal, row: Row, record: RunRecord) {
+  const why = yield* staysIn(pass, decision, row)(record)
+  const failures = Withdrawal.notUndoable(record)
+  yield* conclude(
+    pass,
+    decision,
+    row,
+    why !== undefined
+      ? { _tag: "Stays", why }
+      : failures.length > 0
+      ? { _tag: "NotUndone", failures }
+      : { _tag: "Withdrawn" }
+  )
 })
 
 /** A claim makes a lease where there is none, and so a dry run only asks. */
@@ -141,7 +175,7 @@ const foresee = Effect.fnUntraced(function*(pass: Pass, decision: Removal, row: 
     case "Unknown":
       return yield* keepUnknown(pass, row, describeDoubt(liveness.doubt), decision.clockAhead)
     case "Dead":
-      return yield* removeDead(pass, record, decision, row)
+      return yield* foreseeRemoval(pass, decision, row, record)
   }
 })
 

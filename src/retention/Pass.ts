@@ -87,6 +87,7 @@ export const noLeftovers = (): Ledger["left"] => ({
   overBudgetBytes: 0,
   unknown: 0,
   failed: 0,
+  notUndone: 0,
   inTrash: 0,
   stuck: 0,
   unmeasured: 0,

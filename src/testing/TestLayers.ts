@@ -22,7 +22,9 @@ import { nonce } from "../internal/io.ts"
 import * as RecordFile from "../internal/RecordFile.ts"
 import { type Held, Lease, LeaseError, LeaseReason, makeClaim, type Target } from "../Lease.ts"
 import { Doubt, Liveness } from "../Liveness.ts"
+import * as OnRemove from "../OnRemove.ts"
 import * as Outcome from "../Outcome.ts"
+import * as Redaction from "../Redaction.ts"
 import { Run } from "../Run.ts"
 import * as RunId from "../RunId.ts"
 import { type RunRecord, timestamp, version } from "../RunRecord.ts"
@@ -109,6 +111,16 @@ export const layerRun = (options: { readonly name?: string | undefined } = {}): 
         ),
       annotate: (tags) => change((before) => ({ ...before, tags: { ...before.tags, ...tags } })),
       pin: (reason) => change((before, now) => ({ ...before, pin: { reason, at: timestamp(now) } })),
+      onRemove: Effect.fnUntraced(function*(undo, settings = {}) {
+        const settled = yield* Effect.fromResult(OnRemove.settle(undo, settings, Redaction.standard, process.cwd()))
+        const at = timestamp(yield* DateTime.now)
+        const undoId = yield* nonce
+        const next = OnRemove.register(yield* Ref.get(record), settled, undoId, at)
+        yield* Ref.set(record, yield* Effect.fromResult(next))
+        return undoId
+      }),
+      withdraw: (undoId) => Ref.update(record, (before) => OnRemove.withdraw(before, undoId)),
+      registered: Effect.map(Ref.get(record), ({ onRemove = [] }) => onRemove),
       conclude: (outcome) => change((before, now) => Outcome.record(before, outcome, timestamp(now))),
       environment: { LEASEHOLD_RUN_ID: id, LEASEHOLD_RUN_DIR: dir },
       check: Effect.void,

@@ -17,6 +17,8 @@ export interface Spec {
   readonly name?: string
   readonly tags?: RunRecord["tags"]
   readonly pin?: string
+  /** As a record has it, of this program or of another. */
+  readonly onRemove?: ReadonlyArray<object>
   /** Bytes in one artifact. */
   readonly size?: number
 }
@@ -45,6 +47,7 @@ export const bundle = (root: string, spec: Spec): Made => {
     ...(status === "running" ? {} : { endedAt, releasedAt: endedAt }),
     attempts: [{ startedAt, status }],
     tags: spec.tags ?? {},
+    ...(spec.onRemove === undefined ? {} : { onRemove: spec.onRemove }),
     ...(spec.pin === undefined ? {} : { pin: { reason: spec.pin, at: endedAt } })
   }
   NFS.writeFileSync(`${dir}/run.json`, JSON.stringify(record), { mode: 0o600 })

@@ -159,3 +159,16 @@ export const gate = (path: string): Effect.Effect<Gate, never, Scope.Scope> =>
         NFS.unlinkSync(path)
       })
   )
+
+/** Waits until a process has ended that is nobody's here to wait for. One that nobody has asked after is a zombie. */
+export const untilGone = (pid: string | number): Effect.Effect<void> =>
+  Effect.gen(function*() {
+    const isThere = () => {
+      try {
+        return !/^\d+ \(.*\) Z/.test(NFS.readFileSync(`/proc/${pid}/stat`, "utf8"))
+      } catch {
+        return false
+      }
+    }
+    while (isThere()) yield* Effect.promise(() => new Promise((resolve) => setImmediate(resolve)))
+  })

@@ -1,0 +1,98 @@
+/**
+ * The one way on which a bundle that can be read leaves the store: what it has made outside is undone, and then it is
+ * renamed into the trash, all of it under its claim.
+ *
+ * The record is read again before each step, since people pin a run without a lease: a pin stops what has not been
+ * begun. The last look and the rename are one step, under the lock that every change of a record takes.
+ */
+import * as Effect from "effect/Effect"
+import * as Holder from "../Holder.ts"
+import type { Claim } from "../Lease.ts"
+import { type NotUndone, pending } from "../OnRemove.ts"
+import type { Registered, RunRecord } from "../RunRecord.ts"
+import { Files } from "./Files.ts"
+import * as OutsideResources from "./OutsideResources.ts"
+import * as RecordFile from "./RecordFile.ts"
+import * as RecordLock from "./RecordLock.ts"
+import * as Trash from "./Trash.ts"
+
+/**
+ * What came of it. `Late`: there was no time left for what had to be undone, and it was not begun.
+ *
+ * @internal
+ */
+export type Withdrawn<Stay> =
+  | { readonly _tag: "Withdrawn" }
+  | { readonly _tag: "Stays"; readonly why: Stay }
+  | { readonly _tag: "NotUndone"; readonly failures: ReadonlyArray<NotUndone> }
+  | { readonly _tag: "Late" }
+
+/** @internal */
+export interface Options<Stay, E, R> {
+  /** Asked of the record as it is, each time. What is pinned has to stay. */
+  readonly stays: (record: RunRecord) => Effect.Effect<Stay | undefined, E, R>
+  /** When all of it has to be over, in milliseconds since 1970. It is then also not waited long for others. */
+  readonly until?: number | undefined
+}
+
+/**
+ * What a record has that this program cannot undo. Nothing of such a bundle is undone, since it will not go.
+ *
+ * @internal
+ */
+export const notUndoable = (record: RunRecord): ReadonlyArray<NotUndone> =>
+  pending(record).flatMap((registered) => OutsideResources.unknownKind(registered) ?? [])
+
+/** Who may not write the record goes without its lock, as those do who change it. */
+const lock = (dir: string, brief: boolean) =>
+  Effect.catchIf(
+    RecordLock.take(dir, { brief }),
+    ({ code }) => code === "EACCES" || code === "ENOENT",
+    () => Effect.void
+  )
+
+/** Undoing takes long, so whoever has to wait or is refused learns for whom. */
+const announce = Effect.fnUntraced(function*({ target: { dir } }: Claim) {
+  const files = yield* Files
+  const { ino } = yield* files.lstat(`${dir}/lease`)
+  const holder = yield* Holder.make({ role: "claim", inode: ino })
+  yield* Effect.acquireRelease(Holder.write(dir, holder), () => Effect.ignore(Holder.remove(dir, holder)))
+}, (announcing) => Effect.ignore(announcing))
+
+/**
+ * Takes a bundle out of the store, or says why it stays.
+ *
+ * @internal
+ */
+export const withdraw = Effect.fnUntraced(
+  function*<Stay, E, R>(root: string, claim: Claim, { stays, until }: Options<Stay, E, R>) {
+    const { dir, id } = claim.target
+    const done = new Set<string>()
+
+    /** Renamed, or to stay, or what has to be undone first. */
+    const leave = Effect.scoped(Effect.gen(function*() {
+      yield* lock(dir, until !== undefined)
+      const record = yield* Effect.fromResult(yield* RecordFile.read(dir))
+      const why = yield* stays(record)
+      if (why !== undefined) return { _tag: "Stays", why } as const
+      const failures = notUndoable(record)
+      if (failures.length > 0) return { _tag: "NotUndone", failures } as const
+      const next: Registered | undefined = pending(record).find((registered) => !done.has(registered.id))
+      if (next !== undefined) return { _tag: "Undo", next } as const
+      yield* Trash.put(root, dir, id)
+      return { _tag: "Withdrawn" } as const
+    }))
+
+    return yield* Effect.scoped(Effect.gen(function*() {
+      for (let nth = 0;; nth++) {
+        const step = yield* leave
+        if (step._tag !== "Undo") return step satisfies Withdrawn<Stay>
+        if (nth === 0) yield* announce(claim)
+        const outcome = yield* OutsideResources.undo({ root, claim, until }, step.next)
+        if (outcome === "late") return { _tag: "Late" } as const
+        if (outcome !== undefined) return { _tag: "NotUndone", failures: [outcome] } as const
+        done.add(step.next.id)
+      }
+    }))
+  }
+)
