@@ -36,7 +36,9 @@ const flags = {
     Flag.withDefault(false)
   ),
   removeUnreadable: Flag.Boolean("remove-unreadable").pipe(
-    Flag.withDescription("Remove runs whose record nobody can read, if nobody works in them"),
+    Flag.withDescription(
+      "Remove runs whose record nobody can read, if nobody works in them; what they made outside is not undone"
+    ),
     Flag.withDefault(false)
   )
 }
