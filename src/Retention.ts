@@ -2,10 +2,11 @@
  * Retention: one bounded pass over a store, which removes what the policy no longer wants and nobody holds.
  *
  * Guarantees. A bundle is removed only under its claim, after everything the decision rests on has been read again
- * under it; it leaves the store by one rename, and is deleted afterwards. A live bundle, a pinned one and one of which
- * nothing certain is known are kept, whatever the policy and its flags say. A pass looks at, removes and deletes no more
- * than its budget and ends in time, at twenty bundles as at a million; what it leaves is its debt. A bundle that fails
- * does not hold up those behind it, in this pass or the next.
+ * under it, and after everything that it has registered has been undone; it leaves the store by one rename, and is
+ * deleted afterwards. A live bundle, a pinned one and one of which nothing certain is known are kept, whatever the policy
+ * and its flags say. A pass looks at, removes and deletes no more than its budget and ends in time, at twenty bundles as
+ * at a million; what it leaves is its debt. A bundle that fails does not hold up those behind it, in this pass or the
+ * next.
  *
  * Limits. Two passes do not run at once; the second says so and does nothing. A limit in bytes counts the finished
  * bundles: what a live one takes is not measured. Groups are compared with one another, so with `groupBy` the time to

@@ -71,6 +71,22 @@ describe("before a bundle goes, what it has registered is undone", () => {
       })
     ))
 
+  it.live("what is done is on the disk, to survive a power cut, before the next is begun", () =>
+    inStore((root) =>
+      Effect.gen(function*() {
+        const log = `${root}-log`
+        const one = made(root, [shell(`echo a >> ${log}`), shell(`echo b >> ${log}`)])
+        const doneAtFlush: Array<number> = []
+        const listen = watch((call, [path = ""]) =>
+          Effect.sync(() => {
+            if (call === "fsync" && path.startsWith(`${one.dir}/run.json`)) doneAtFlush.push(lines(log).length)
+          })
+        )
+        yield* listen(RunRemoval.remove(one.id))
+        assert.deepStrictEqual(doneAtFlush, [1, 2])
+      })
+    ))
+
   it.live("in its directory, told of the run, with nothing to read and no descriptor but that of the claim", () =>
     inStore((root) =>
       Effect.gen(function*() {
@@ -137,8 +153,8 @@ describe("before a bundle goes, what it has registered is undone", () => {
         const log = `${root}-log`
         const deaf = `trap 'echo told >> ${log}' TERM; echo $$ >> ${log}; echo at-work; while :; do sleep 0.1; done`
         const both = { type: "command", argv: ["/bin/sh", "-c", `sh -c "$1" & ${deaf}`, "sh", deaf], cwd: "/" }
-        const one = made(root, [both], { timeoutMs: 300 })
-        assert.match(yield* refusal(one), /did not end within 300ms and was stopped: at-work/)
+        const one = made(root, [both], { timeoutMs: 800 })
+        assert.match(yield* refusal(one), /did not end within 800ms and was stopped: at-work/)
         const said = lines(log)
         const pids = said.filter((line) => line !== "told")
         assert.strictEqual(pids.length, 2)
@@ -151,9 +167,9 @@ describe("before a bundle goes, what it has registered is undone", () => {
     inStore((root) =>
       Effect.gen(function*() {
         const one = made(root, [shell("trap 'echo bye; exit 0' TERM; while :; do sleep 0.05; done")], {
-          timeoutMs: 100
+          timeoutMs: 500
         })
-        assert.match(yield* refusal(one), /did not end within 100ms and was stopped: (?:Terminated \| )?bye/)
+        assert.match(yield* refusal(one), /did not end within 500ms and was stopped: (?:Terminated \| )?bye/)
       })
     ))
 
@@ -421,6 +437,29 @@ describe("a worktree of git", () => {
           })
         )
         assert.deepStrictEqual(worktrees(repository), [])
+      })
+    ))
+
+  it.live("of which git is stopped in the middle says that somebody has to look", () =>
+    withWorktree((root, _, path, one) =>
+      Effect.gen(function*() {
+        const before = process.env["PATH"]
+        const instead = `${root}-git`
+        NFS.mkdirSync(instead)
+        NFS.mkdirSync(path)
+        NFS.writeFileSync(`${instead}/git`, "#!/bin/sh\nexec sleep 60\n", { mode: 0o755 })
+        const [registered] = recordOf(one).onRemove!
+        NFS.writeFileSync(
+          `${one.dir}/run.json`,
+          JSON.stringify({ ...recordOf(one), onRemove: [{ ...registered, timeoutMs: 100 }] })
+        )
+        process.env["PATH"] = `${instead}:${before}`
+        const message = yield* Effect.ensuring(
+          refusal(one),
+          Effect.sync(() => void (process.env["PATH"] = before))
+        )
+        assert.match(message, /did not end within 100ms and was stopped; if git now takes it for changed, see/)
+        assert.isTrue(NFS.existsSync(path))
       })
     ))
 })

@@ -107,8 +107,13 @@ const removeWorktree = Effect.fnUntraced(
     const ended = yield* runIn(place, { argv, cwd: place.claim.target.dir, env: environmentOfGit() }, millis)
     if (Result.isFailure(ended)) return `git cannot be started: ${ended.failure.message}`
     const problem = problemOf(ended.success, millis)
-    if (problem === undefined || !isForgotten(ended.success.output)) return problem
-    return (yield* isThere(path)) ? problem : undefined
+    if (problem === undefined) return undefined
+    const isLeft = yield* isThere(path)
+    if (!isLeft && isForgotten(ended.success.output)) return undefined
+    // What git has begun to delete looks to it as if somebody had, and only a person may say that nobody has.
+    return isLeft && !ended.success.inTime
+      ? `${problem}; if git now takes it for changed, see what is left of it`
+      : problem
   }
 )
 
