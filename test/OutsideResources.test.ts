@@ -5,43 +5,15 @@ import { Errno } from "../src/internal/Errno.ts"
 import { Files, type FilesApi, node } from "../src/internal/Files.ts"
 import { Lease } from "../src/Lease.ts"
 import * as Retention from "../src/Retention.ts"
-import type { RunRecord } from "../src/RunRecord.ts"
 import * as RunRemoval from "../src/RunRemoval.ts"
 import { RunStore } from "../src/RunStore.ts"
 import { once, watch } from "./support/Doors.ts"
-import { bundle, type Made } from "./support/Fabricate.ts"
-import { git, makeRepository, worktrees } from "./support/Git.ts"
+import { bundle } from "./support/Fabricate.ts"
 import { everything } from "./support/Snapshot.ts"
 import { inStore, present, removedBy } from "./support/Stores.ts"
 import { day } from "./support/Time.ts"
+import { lines, made, messageIn, recordOf, refusal, registeredIn, shell } from "./support/Undo.ts"
 import { untilGone } from "./support/Worker.ts"
-
-const at = "2026-11-01T00:00:00.000Z"
-
-/** As a run would have registered them. Each is named by its place. */
-const made = (root: string, undos: ReadonlyArray<object>, more: object = {}, ago = day): Made =>
-  bundle(root, {
-    startedAt: Date.now() - ago,
-    size: 100,
-    onRemove: undos.map((undo, index) => ({ id: "abcdef".charAt(index), at, undo, ...more }))
-  })
-
-const shell = (script: string, cwd = "/") => ({ type: "command", argv: ["/bin/sh", "-c", script], cwd })
-
-const recordOf = ({ dir }: Made): RunRecord => JSON.parse(NFS.readFileSync(`${dir}/run.json`, "utf8"))
-
-const registeredIn = (one: Made) =>
-  recordOf(one).onRemove!.map(({ doneAt, failure, id }) =>
-    `${id} ${doneAt !== undefined ? "done" : failure === undefined ? "untried" : `failed ${failure.count}`}`
-  )
-
-const messageIn = (one: Made) => recordOf(one).onRemove!.find(({ failure }) => failure !== undefined)!.failure!.message
-
-const lines = (path: string) => NFS.existsSync(path) ? NFS.readFileSync(path, "utf8").trim().split("\n") : []
-
-/** Why a run was not removed. */
-const refusal = ({ id }: Made) =>
-  Effect.map(Effect.flip(RunRemoval.remove(id)), ({ message, reason }) => `${reason._tag}: ${message}`)
 
 const isAbout = (path: string) => (call: string, [about]: ReadonlyArray<string>) =>
   call === "tryExclusive" && about === path
@@ -332,134 +304,6 @@ describe("a pass", () => {
         NFS.writeFileSync(`${one.dir}/run.json`, JSON.stringify({ ...recordOf(one), status: "running" }))
         const report = yield* Retention.run({ policy: { all: true } })
         assert.deepStrictEqual([removedBy(report), lines(`${root}-log`)], [[one.id], ["a"]])
-      })
-    ))
-})
-
-describe("a worktree of git", () => {
-  const withWorktree = (
-    test: (root: string, repository: string, path: string, one: Made) => Effect.Effect<void, unknown, RunStore | Lease>
-  ) =>
-    inStore((root) =>
-      Effect.gen(function*() {
-        const repository = makeRepository(`${root}-repository`)
-        const one = bundle(root, { startedAt: Date.now() - day })
-        const path = `${one.dir}/worktree`
-        const undo = { type: "git-worktree", repository, path }
-        NFS.writeFileSync(
-          `${one.dir}/run.json`,
-          JSON.stringify({ ...recordOf(one), onRemove: [{ id: "a", at, undo }] })
-        )
-        yield* test(root, repository, path, one)
-      }).pipe(Effect.ensuring(Effect.sync(() => NFS.rmSync(`${root}-repository`, { recursive: true, force: true }))))
-    )
-
-  it.live("is removed by git, so that the repository knows nothing of it any more", () =>
-    withWorktree((root, repository, path, one) =>
-      Effect.gen(function*() {
-        git(repository, "worktree", "add", "--quiet", path)
-        assert.deepStrictEqual(worktrees(repository), [path])
-        yield* RunRemoval.remove(one.id)
-        assert.deepStrictEqual([worktrees(repository), present(root)], [[], []])
-      })
-    ))
-
-  it.live("with changes in it stays, as git says, and so does the bundle; nothing stronger follows", () =>
-    withWorktree((_, repository, path, one) =>
-      Effect.gen(function*() {
-        git(repository, "worktree", "add", "--quiet", path)
-        NFS.writeFileSync(`${path}/new`, "precious")
-        assert.match(yield* refusal(one), /worktree remove .*ended with 128: fatal: .*modified or untracked files/)
-        assert.match(yield* refusal(one), /^NotUndone/)
-        assert.strictEqual(NFS.readFileSync(`${path}/new`, "utf8"), "precious")
-        assert.deepStrictEqual(worktrees(repository), [path])
-        NFS.rmSync(`${path}/new`)
-        yield* RunRemoval.remove(one.id)
-        assert.deepStrictEqual(worktrees(repository), [])
-      })
-    ))
-
-  it.live("that is locked stays", () =>
-    withWorktree((_, repository, path, one) =>
-      Effect.gen(function*() {
-        git(repository, "worktree", "add", "--quiet", path)
-        git(repository, "worktree", "lock", path)
-        NFS.rmSync(path, { recursive: true })
-        assert.match(yield* refusal(one), /locked/)
-        assert.deepStrictEqual(worktrees(repository), [path])
-      })
-    ))
-
-  it.live("that was registered and never made is undone", () =>
-    withWorktree((root, repository, _, one) =>
-      Effect.gen(function*() {
-        yield* RunRemoval.remove(one.id)
-        assert.deepStrictEqual([worktrees(repository), present(root)], [[], []])
-      })
-    ))
-
-  it.live("that somebody has deleted is forgotten by git, and no other is", () =>
-    withWorktree((root, repository, path, one) =>
-      Effect.gen(function*() {
-        const other = `${root}-other`
-        for (const tree of [path, other]) {
-          git(repository, "worktree", "add", "--quiet", tree)
-          NFS.rmSync(tree, { recursive: true })
-        }
-        yield* RunRemoval.remove(one.id)
-        assert.deepStrictEqual(worktrees(repository), [other])
-      })
-    ))
-
-  it.live("whose repository has gone is undone when it has gone as well, and else stays", () =>
-    withWorktree((root, repository, path, one) =>
-      Effect.gen(function*() {
-        git(repository, "worktree", "add", "--quiet", path)
-        NFS.rmSync(repository, { recursive: true })
-        assert.match(yield* refusal(one), /repository is not there any more, and .*worktree is/)
-        assert.isTrue(NFS.existsSync(`${path}/file`))
-        NFS.rmSync(path, { recursive: true })
-        yield* RunRemoval.remove(one.id)
-        assert.deepStrictEqual(present(root), [])
-      })
-    ))
-
-  it.live("is that of its own repository, also when a hook of git in another has started us", () =>
-    withWorktree((root, repository, path, one) =>
-      Effect.gen(function*() {
-        const other = makeRepository(`${root}-other`)
-        git(repository, "worktree", "add", "--quiet", path)
-        process.env["GIT_DIR"] = `${other}/.git`
-        yield* Effect.ensuring(
-          RunRemoval.remove(one.id),
-          Effect.sync(() => {
-            delete process.env["GIT_DIR"]
-          })
-        )
-        assert.deepStrictEqual(worktrees(repository), [])
-      })
-    ))
-
-  it.live("of which git is stopped in the middle says that somebody has to look", () =>
-    withWorktree((root, _, path, one) =>
-      Effect.gen(function*() {
-        const before = process.env["PATH"]
-        const instead = `${root}-git`
-        NFS.mkdirSync(instead)
-        NFS.mkdirSync(path)
-        NFS.writeFileSync(`${instead}/git`, "#!/bin/sh\nexec sleep 60\n", { mode: 0o755 })
-        const [registered] = recordOf(one).onRemove!
-        NFS.writeFileSync(
-          `${one.dir}/run.json`,
-          JSON.stringify({ ...recordOf(one), onRemove: [{ ...registered, timeoutMs: 100 }] })
-        )
-        process.env["PATH"] = `${instead}:${before}`
-        const message = yield* Effect.ensuring(
-          refusal(one),
-          Effect.sync(() => void (process.env["PATH"] = before))
-        )
-        assert.match(message, /did not end within 100ms and was stopped; if git now takes it for changed, see/)
-        assert.isTrue(NFS.existsSync(path))
       })
     ))
 })
