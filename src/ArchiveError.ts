@@ -5,6 +5,8 @@
  */
 import * as Data from "effect/Data"
 import type { Errno } from "./internal/Errno.ts"
+import { explainAstray, explainPin } from "./internal/Refusal.ts"
+import { describeFailures, type NotUndone } from "./OnRemove.ts"
 import type { RunId } from "./RunId.ts"
 
 /**
@@ -14,6 +16,10 @@ import type { RunId } from "./RunId.ts"
 export type ArchiveReason = Data.TaggedEnum<{
   /** Somebody ordered the run to be kept. */
   Pinned: { readonly reason: string }
+  /** What the run has made outside of its bundle could not be undone. */
+  NotUndone: { readonly failures: ReadonlyArray<NotUndone> }
+  /** There was no time left for what had to be undone, and it was not begun. */
+  Late: {}
   /** Something in the bundle could not be given back by any archive. */
   NotPackable: { readonly path: string; readonly why: string }
   /** The record was changed while the bundle was packed. */
@@ -42,7 +48,10 @@ const shown = (name: string) => JSON.stringify(name.length > 100 ? `${name.slice
 
 const explain = (id: RunId) =>
   ArchiveReason.$match({
-    Pinned: ({ reason }) => `is pinned (${reason}); unpin it first: leasehold unpin ${id}`,
+    Pinned: ({ reason }) => explainPin(id, reason),
+    NotUndone: ({ failures }) =>
+      `${describeFailures(failures)}; see to that, and archive the run again: leasehold archive ${id}`,
+    Late: () => "there is no time left to undo what it has made outside",
     NotPackable: ({ path, why }) => `${shown(path)} cannot be archived: ${why}; the run stays as it is`,
     Changed: () => "its record was changed while it was archived; the run stays as it is",
     Busy: () => "another process is archiving, restoring or removing it; try again",
@@ -52,8 +61,7 @@ const explain = (id: RunId) =>
       (why.includes("a link that leads out") ? `; if that is meant: leasehold restore --links-out ${id}` : ""),
     Corrupt: ({ detail, path }) =>
       `${path} is damaged: ${detail}; put a copy of it back, or remove it: leasehold rm ${id}`,
-    Astray: ({ kind, path }) =>
-      `${path} is a ${kind}, not a directory of the store; look what it is for, and remove it`,
+    Astray: ({ kind, path }) => explainAstray(path, kind),
     System: ({ errno }) => errno.message
   })
 

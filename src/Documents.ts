@@ -178,6 +178,64 @@ export const Trim = Schema.Struct({
 })
 
 /**
+ * `archive --json`. `bytes` is the length of the archive, `packedBytes` that of all files in it together; `omitted` counts
+ * the sockets that are not in it. `failed` and `undeleted` are those of `rm --json`.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const Archive = Schema.Struct({
+  version,
+  archived: Schema.Array(Schema.Struct({
+    id: RunId,
+    path: Schema.String,
+    bytes: Schema.Natural,
+    packedBytes: Schema.Natural,
+    entries: Schema.Natural,
+    omitted: Schema.Natural
+  })),
+  ...taking
+})
+
+/**
+ * `restore --json`. `failed` is that of `rm --json`.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const Restore = Schema.Struct({
+  version,
+  restored: Schema.Array(Schema.Struct({ id: RunId, dir: Schema.String })),
+  failed: taking.failed
+})
+
+/**
+ * One row of `ls --archived --json`. `bytes` is the length of the archive; what its record says is null where that cannot
+ * be read, and `problem` says why.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const ArchivedRun = Schema.Struct({
+  id: RunId,
+  name: Schema.NullOr(Schema.String),
+  status: Schema.NullOr(Status),
+  startedAt: Schema.NullOr(Timestamp),
+  endedAt: Schema.NullOr(Timestamp),
+  bytes: Schema.Natural,
+  path: Schema.String,
+  problem: Schema.optionalKey(Schema.String)
+})
+
+/**
+ * `ls --archived --json`.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const LsArchived = Schema.Struct({ version, root: Schema.String, archives: Schema.Array(ArchivedRun) })
+
+/**
  * `recover --json`. In `failed`, `id` is the id, or what was given for one.
  *
  * @category schemas
@@ -263,6 +321,9 @@ export const published = {
   explain: Explain,
   rm: Rm,
   trim: Trim,
+  archive: Archive,
+  restore: Restore,
+  "ls-archived": LsArchived,
   recover: Recover,
   du: Du,
   verify: Verify,

@@ -20,6 +20,7 @@ import * as Option from "effect/Option"
 import * as Result from "effect/Result"
 import * as Scope from "effect/Scope"
 import type * as Tracer from "effect/Tracer"
+import type { ArchiveError } from "./ArchiveError.ts"
 import { Run } from "./CurrentRun.ts"
 import { variable } from "./internal/Environment.ts"
 import * as RunSession from "./internal/RunSession.ts"
@@ -104,10 +105,10 @@ const redactorOf = ({ redact }: Shared) =>
   redact === undefined ? Redaction.standard : Redaction.make({ patterns: redact })
 
 /** Everything from the lease to the sinks, in the order in which it is let go of from behind. */
-const begin = Effect.fnUntraced(function*<R>(
+const begin = Effect.fnUntraced(function*<E, R>(
   options: Shared,
   redactor: Redaction.Redactor,
-  acquire: Effect.Effect<RunStore.Bundle, StoreError | LeaseError, R>
+  acquire: Effect.Effect<RunStore.Bundle, E, R>
 ) {
   const retention = yield* RunRetention.prepare(options.retention)
   const bundle = yield* acquire
@@ -142,11 +143,34 @@ const start = Effect.fnUntraced(function*(options: Options) {
   return yield* begin(options, redactor, store.create(draft))
 })
 
+/** Loaded only for a run that has been archived. Somebody may restore it at the same moment. */
+const fromArchive = Effect.fnUntraced(function*(
+  store: RunStore.RunStore["Service"],
+  id: RunId,
+  options: ResumeOptions
+) {
+  const RunArchive = yield* Effect.promise(() => import("./RunArchive.ts"))
+  return yield* RunArchive.resume(id, options).pipe(
+    Effect.catchIf(
+      (error) => error._tag === "ArchiveError" && error.reason._tag === "Present",
+      () => store.resume(id, options)
+    )
+  )
+})
+
 const goOn = Effect.fnUntraced(function*(name: string, options: ResumeOptions) {
   const store = yield* RunStore.RunStore
-  const { id } = yield* store.find(name)
-  return yield* begin(options, redactorOf(options), store.resume(id, options))
+  const found = Effect.flatMap(store.find(name), ({ id }) => store.resume(id, options))
+  const acquire = Effect.catchIf(
+    found,
+    (error): error is StoreError & { readonly reason: Archived } =>
+      error._tag === "StoreError" && error.reason._tag === "Archived",
+    ({ reason }) => fromArchive(store, reason.id, options)
+  )
+  return yield* begin(options, redactorOf(options), acquire)
 })
+
+type Archived = Extract<StoreReason, { readonly _tag: "Archived" }>
 
 /** The run that the environment names, if it is one of this store. */
 const findOwn = Effect.fnUntraced(function*(store: RunStore.RunStore["Service"]) {
@@ -260,7 +284,7 @@ export const scoped = (options: Options) =>
 export const resume = (name: string, options: ResumeOptions = {}) =>
 <A, E, R>(
   program: Effect.Effect<A, E, R>
-): Effect.Effect<A, E | StoreError | LeaseError | PolicyError | BudgetError, Needed<R>> =>
+): Effect.Effect<A, E | StoreError | LeaseError | ArchiveError | PolicyError | BudgetError, Needed<R>> =>
   drive(goOn(name, options))(inSpan(name, program))
 
 /**

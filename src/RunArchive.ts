@@ -18,17 +18,21 @@
  */
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
+import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import * as Archiving from "./archive/Archiving.ts"
-import * as Place from "./archive/Place.ts"
 import * as Reading from "./archive/Reading.ts"
 import * as Restoring from "./archive/Restoring.ts"
 import { ArchiveError, ArchiveReason } from "./ArchiveError.ts"
+import type { Bundle } from "./Bundle.ts"
+import * as Place from "./internal/ArchivePlace.ts"
 import { Files, Flags, type Info } from "./internal/Files.ts"
+import { checkWhole, reopen } from "./internal/Reopening.ts"
+import { tentatively } from "./internal/Tentative.ts"
 import { Lease, type LeaseError } from "./Lease.ts"
 import * as RunId from "./RunId.ts"
 import { decode, maxBytes as maxRecordBytes, type RunRecord } from "./RunRecord.ts"
-import { RunStore } from "./RunStore.ts"
+import { type ResumeOptions, RunStore } from "./RunStore.ts"
 import { StoreError, StoreReason } from "./StoreError.ts"
 
 export { ArchiveError, ArchiveReason } from "./ArchiveError.ts"
@@ -127,6 +131,31 @@ export const restore = Effect.fn("RunArchive.restore")(
 )
 
 /**
+ * Goes on with an archived run, as its owner: it is restored in staging under the lease that its owner keeps, so that
+ * there is no moment at which nobody holds it. For `Run.resume`, which does this by itself.
+ *
+ * @category archiving
+ * @since 0.1.0
+ */
+export const resume = Effect.fn("RunArchive.resume")(
+  function*(
+    id: RunId.RunId,
+    options?: ResumeOptions
+  ): Effect.fn.Return<Bundle, ArchiveError | LeaseError | StoreError, RunStore | Lease | Scope.Scope> {
+    const { dir, root, update } = yield* RunStore
+    const lease = yield* Lease
+    // Before anything is unpacked.
+    yield* checkWhole(yield* Effect.flatMap(get(id), readRecord), options)
+    return yield* Effect.uninterruptibleMask((interruptibly) =>
+      tentatively(Effect.gen(function*() {
+        const restored = yield* interruptibly(Restoring.restore({ root, dir, lease }, id, { linksOut: false }))
+        return yield* reopen({ id, dir: dir(id) }, restored, update)
+      }))
+    )
+  }
+)
+
+/**
  * Removes the archive of a run for good.
  *
  * @category archiving
@@ -169,6 +198,20 @@ export const list: Stream.Stream<Entry, never, RunStore> = Stream.unwrap(
       Stream.mapEffect((id) => read(root, dir, id)),
       Stream.filter((entry) => entry !== undefined)
     ))
+)
+
+/**
+ * The archive of a run.
+ *
+ * @category looking
+ * @since 0.1.0
+ */
+export const get = Effect.fn("RunArchive.get")(
+  function*(id: RunId.RunId): Effect.fn.Return<Entry, StoreError, RunStore> {
+    const { dir, root } = yield* RunStore
+    const entry = yield* read(root, dir, id)
+    return entry ?? (yield* new StoreError({ reason: StoreReason.NoSuchRun({ name: id }) }))
+  }
 )
 
 /**

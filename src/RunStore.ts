@@ -10,7 +10,6 @@
  *
  * @since 0.1.0
  */
-import * as Clock from "effect/Clock"
 import * as Config from "effect/Config"
 import * as Context from "effect/Context"
 import * as DateTime from "effect/DateTime"
@@ -20,24 +19,22 @@ import * as Result from "effect/Result"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import * as NodePath from "node:path"
-import * as ArchivePlace from "./archive/Place.ts"
 import type { Bundle, Draft, Entry } from "./Bundle.ts"
+import * as ArchivePlace from "./internal/ArchivePlace.ts"
 import { make as makeBuilder } from "./internal/BundleBuilder.ts"
-import * as Crash from "./internal/Crash.ts"
 import { variable } from "./internal/Environment.ts"
 import { Files } from "./internal/Files.ts"
 import * as RecordFile from "./internal/RecordFile.ts"
+import { checkWhole, reopen } from "./internal/Reopening.ts"
 import * as StoreRoot from "./internal/StoreRoot.ts"
 import { tentatively } from "./internal/Tentative.ts"
 import * as KernelLease from "./KernelLease.ts"
 import { Lease, type LeaseError } from "./Lease.ts"
 import { Doubt, Liveness } from "./Liveness.ts"
-import * as Outcome from "./Outcome.ts"
 import * as RunId from "./RunId.ts"
-import { isTerminal, RecordError, type RunRecord, timestamp } from "./RunRecord.ts"
+import { RecordError, type RunRecord, timestamp } from "./RunRecord.ts"
 import { isShownStatus, mayBe, shown, type ShownStatus } from "./RunStatus.ts"
 import { orSystem, StoreError, StoreReason } from "./StoreError.ts"
-import { toRebuild } from "./TrimHistory.ts"
 
 /**
  * @category options
@@ -235,19 +232,10 @@ const make = Effect.fnUntraced(function*(options: Options) {
     const target = { id, dir: dir(id) }
     yield* requireBundle(id)
     return yield* Effect.uninterruptible(tentatively(Effect.gen(function*() {
-      const { held, record } = yield* lease.resume(target)
+      const resumed = yield* lease.resume(target)
       // As it was under the claim, and nobody trims without one.
-      const paths = toRebuild(record)
-      if (paths.length > 0 && resumeOptions?.rebuilds !== true) return yield* fail(StoreReason.Trimmed({ id, paths }))
-      const now = yield* Clock.currentTimeMillis
-      const endedAt = isTerminal(record) ? undefined : yield* Crash.endOf(record, target.dir, now)
-      const startedAt = timestamp(DateTime.makeUnsafe(now))
-      // Of what is there now: people pin a run without a lease.
-      const resumed = yield* update(
-        id,
-        (current) => Outcome.again(endedAt === undefined ? current : Crash.end(current, endedAt), startedAt)
-      )
-      return { ...target, record: resumed, lease: held }
+      yield* checkWhole(resumed.record, resumeOptions)
+      return yield* reopen(target, resumed, update)
     })))
   })
 

@@ -2,22 +2,23 @@
  * From a bundle that the caller has claimed to an archive that has been read back: only then the bundle may go.
  */
 import * as Effect from "effect/Effect"
+import * as Result from "effect/Result"
 import type * as Scope from "effect/Scope"
 import { ArchiveError, ArchiveReason } from "../ArchiveError.ts"
+import * as Place from "../internal/ArchivePlace.ts"
 import type { Errno } from "../internal/Errno.ts"
 import { Files, Flags } from "../internal/Files.ts"
-import { readText, syncDirectory } from "../internal/io.ts"
+import { syncDirectory } from "../internal/io.ts"
 import { Locks } from "../internal/Locks.ts"
-import * as RecordLock from "../internal/RecordLock.ts"
-import * as Trash from "../internal/Trash.ts"
+import * as Withdrawal from "../internal/Withdrawal.ts"
 import type { Claim, Target } from "../Lease.ts"
+import { pending } from "../OnRemove.ts"
 import * as Recovery from "../Recovery.ts"
 import * as RunId from "../RunId.ts"
-import { isTerminal, maxBytes as maxRecordBytes, type RunRecord, toMillis } from "../RunRecord.ts"
+import { decode, encode, isTerminal, maxBytes as maxRecordBytes, type RunRecord, toMillis } from "../RunRecord.ts"
 import type { RunStore } from "../RunStore.ts"
 import type { StoreError } from "../StoreError.ts"
 import { pack, type Packed, type Unpackable } from "./Packing.ts"
-import * as Place from "./Place.ts"
 import * as Reading from "./Reading.ts"
 import * as Tar from "./Tar.ts"
 
@@ -121,33 +122,68 @@ const readBack = Effect.fnUntraced(function*(target: Target, fd: number, path: s
   }).pipe(asError(target, path))
 })
 
-/** Nothing may have come between the packing and the going: a pin for one. From here on nobody can. */
-const dismiss = Effect.fnUntraced(function*(root: string, target: Target, written: Written) {
-  const { dir, id } = target
-  yield* RecordLock.take(dir).pipe(asError(target, dir))
-  const now = yield* readText(`${dir}/run.json`, maxRecordBytes).pipe(Effect.orElseSucceed(() => ""))
-  if (now !== written.record) return yield* new ArchiveError({ id, reason: ArchiveReason.Changed() })
-  yield* Trash.put(root, dir, id).pipe(asError(target, dir))
-})
+type Reason = ArchiveReason | { readonly _tag: "Ready"; readonly record: RunRecord }
+
+/** Carries out what a withdrawal says, up to where the bundle is ready to be packed, or has gone. */
+const withdraw = Effect.fnUntraced(
+  function*(root: string, claim: Claim, options: Withdrawal.Options<Reason, never, never>) {
+    const { dir, id } = claim.target
+    const refuse = (reason: ArchiveReason) => Effect.fail(new ArchiveError({ id, reason }))
+    const withdrawn = yield* Withdrawal.withdraw(root, claim, options).pipe(
+      Effect.catchTags({
+        RecordError: (error) => refuse(ArchiveReason.Corrupt({ path: `${dir}/run.json`, detail: error.message })),
+        Errno: (errno) => refuse(ArchiveReason.System({ errno }))
+      })
+    )
+    switch (withdrawn._tag) {
+      case "NotUndone":
+        return yield* refuse(ArchiveReason.NotUndone({ failures: withdrawn.failures }))
+      case "Late":
+        return yield* refuse(ArchiveReason.Late())
+      case "Stays":
+        return withdrawn.why._tag === "Ready" ? withdrawn.why.record : yield* refuse(withdrawn.why)
+      case "Withdrawn":
+        return undefined
+    }
+  }
+)
+
+const pinned = ({ pin }: RunRecord) => pin === undefined ? undefined : ArchiveReason.Pinned({ reason: pin.reason })
 
 /**
- * Archives a run that the caller has claimed, and takes its bundle out of the store.
+ * Archives a run that the caller has claimed, and takes its bundle out of the store. What the run has made outside is
+ * undone first, while the bundle is still where it was, so that the archive says so.
  *
  * @internal
  */
 export const archive = Effect.fnUntraced(function*(
   root: string,
-  claim: Claim
+  claim: Claim,
+  until?: number
 ): Effect.fn.Return<Written, ArchiveError | StoreError, Scope.Scope | RunStore> {
   const files = yield* Files
   const { target } = claim
-  const { id } = target
-  const record = isTerminal(claim.record) ? claim.record : yield* Recovery.recover(claim)
-  if (record.pin !== undefined) {
-    return yield* new ArchiveError({ id, reason: ArchiveReason.Pinned({ reason: record.pin.reason }) })
-  }
-  const written = yield* write(root, target, record)
-  yield* dismiss(root, target, written).pipe(Effect.onError(() => Effect.ignore(Place.remove(root, id))))
-  yield* Effect.ignore(files.rmdir(`${root}/runs/${RunId.day(id)}`))
+  if (!isTerminal(claim.record)) yield* Recovery.recover(claim)
+  const record = yield* withdraw(root, claim, {
+    until,
+    stays: (found) =>
+      Effect.succeed(
+        pinned(found) ?? (pending(found).length === 0 ? { _tag: "Ready" as const, record: found } : undefined)
+      )
+  })
+  const written = yield* write(root, target, record ?? claim.record)
+  const packed = decode(written.record)
+  const isPacked = (found: RunRecord) => Result.isSuccess(packed) && encode(packed.success) === encode(found)
+  // Nothing may have come between the packing and the going, a pin for one.
+  yield* withdraw(root, claim, {
+    until,
+    archived: true,
+    stays: (found) => Effect.succeed(pinned(found) ?? (isPacked(found) ? undefined : ArchiveReason.Changed()))
+  }).pipe(
+    Effect.onError(() => Effect.ignore(Place.remove(root, target.id))),
+    // Once the bundle has gone nobody may come and take the archive for one that was not finished.
+    Effect.uninterruptible
+  )
+  yield* Effect.ignore(files.rmdir(`${root}/runs/${RunId.day(target.id)}`))
   return written
 })

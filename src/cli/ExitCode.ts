@@ -1,6 +1,7 @@
 /** From an error to the exit code that the README's table promises. The one place that knows it. */
 import * as CliError from "effect/cli/CliError"
 import * as Runtime from "effect/Runtime"
+import { ArchiveError, type ArchiveReason } from "../ArchiveError.ts"
 import { ChildError } from "../Child.ts"
 import { LeaseError, type LeaseReason } from "../Lease.ts"
 import { PolicyError } from "../RetentionPolicy.ts"
@@ -55,10 +56,13 @@ const isWrongUsage = (error: unknown) =>
   error instanceof UsageError || error instanceof PolicyError || error instanceof TrimPathError ||
   CliError.isCliError(error)
 
+const ofArchive = (reason: ArchiveReason): number => reason._tag === "Busy" ? 4 : 1
+
 export const of = (error: unknown): number => {
   if (error instanceof ExitWith) return error[Runtime.errorExitCode]
   if (error instanceof LeaseError) return ofLease[error.reason._tag]
   if (error instanceof StoreError) return ofStore[error.reason._tag]
+  if (error instanceof ArchiveError) return ofArchive(error.reason)
   if (error instanceof ChildError) return error.exitCode
   return isWrongUsage(error) ? usage : 1
 }

@@ -25,9 +25,10 @@ export interface Done<A, E> {
 export const takeFromAll = Effect.fnUntraced(function*<A, E extends Failed, R>(
   names: ReadonlyArray<string>,
   take: (id: RunId) => Effect.Effect<A, E, R>,
-  describe: (taken: A) => string
+  describe: (taken: A) => string,
+  options?: { readonly archived?: boolean }
 ) {
-  const { entries, missing } = yield* findAll(names)
+  const { ids, missing } = yield* findAll(names, options)
   const isJson = yield* Json
   const done: Array<A> = []
   const failures: Array<Failure<E | (typeof missing)[number]["error"]>> = []
@@ -36,7 +37,7 @@ export const takeFromAll = Effect.fnUntraced(function*<A, E extends Failed, R>(
     return isJson ? Effect.void : warn(harmless(failure.error.message))
   }
   yield* Effect.forEach(missing, fail)
-  for (const { id } of entries) {
+  for (const id of ids) {
     const outcome = yield* Effect.result(take(id))
     if (Result.isFailure(outcome)) {
       yield* fail({ name: id, error: outcome.failure })

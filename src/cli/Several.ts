@@ -2,6 +2,7 @@
 import * as Argument from "effect/cli/Argument"
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
+import type { RunId } from "../RunId.ts"
 import { type Entry, RunStore } from "../RunStore.ts"
 import type { StoreError } from "../StoreError.ts"
 import { runName } from "./Context.ts"
@@ -23,20 +24,35 @@ export const errorName = ({ _tag, reason }: Failed): string => `${_tag}.${reason
 export interface Found {
   /** Each run once, however often it was named. */
   readonly entries: ReadonlyArray<Entry>
+  /** Those of the entries, and of what was found in the archive. */
+  readonly ids: ReadonlyArray<RunId>
   readonly missing: ReadonlyArray<{ readonly name: string; readonly error: StoreError }>
 }
 
-/** Finds all runs before anything is done to one: what is `latest` must not depend on what happened to the last. */
-export const findAll = Effect.fnUntraced(function*(names: ReadonlyArray<string>) {
+/**
+ * Finds all runs before anything is done to one: what is `latest` must not depend on what happened to the last. With
+ * `archived`, those that have been archived are found as well.
+ */
+export const findAll = Effect.fnUntraced(function*(
+  names: ReadonlyArray<string>,
+  options?: { readonly archived?: boolean }
+) {
   const store = yield* RunStore
-  const entries = new Map<string, Entry>()
+  const entries = new Map<RunId, Entry>()
+  const ids = new Set<RunId>()
   const missing: Array<Found["missing"][number]> = []
   for (const name of names) {
     const found = yield* Effect.result(store.find(name))
-    if (Result.isSuccess(found)) entries.set(found.success.id, found.success)
+    if (Result.isSuccess(found)) {
+      entries.set(found.success.id, found.success)
+      ids.add(found.success.id)
+      continue
+    }
+    const { reason } = found.failure
+    if (options?.archived === true && reason._tag === "Archived") ids.add(reason.id)
     else missing.push({ name, error: found.failure })
   }
-  return { entries: [...entries.values()], missing } satisfies Found
+  return { entries: [...entries.values()], ids: [...ids], missing } satisfies Found
 })
 
 /**

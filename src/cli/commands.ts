@@ -1,4 +1,5 @@
 /** Every command, in the order in which help lists them. */
+import { archive } from "./archive.ts"
 import { attach } from "./attach.ts"
 import { du } from "./du.ts"
 import { explain } from "./explain.ts"
@@ -8,6 +9,7 @@ import { path } from "./path.ts"
 import { pin, unpin } from "./pin.ts"
 import { prune } from "./prune.ts"
 import { recover } from "./recover.ts"
+import { restore } from "./restore.ts"
 import { resume } from "./resume.ts"
 import { rm } from "./rm.ts"
 import { run } from "./run.ts"
@@ -30,6 +32,8 @@ export const commands = [
   recover,
   rm,
   trim,
+  archive,
+  restore,
   du,
   verify
 ] as const

@@ -14,6 +14,7 @@ import { mayBe as mayBeOf, type ShownStatus, statuses } from "../RunStatus.ts"
 import { type Entry, RunStore } from "../RunStore.ts"
 import { DurationFromText, formatAgo, formatDuration } from "../Units.ts"
 import { Json, Store } from "./Context.ts"
+import { UsageError } from "./ExitCode.ts"
 import { type Cell, harmless, paint, printJson, shorten, table } from "./Output.ts"
 import { plant, withAncestors } from "./RunTree.ts"
 import { listed, look, problemOf, type RunView, statusOf } from "./RunView.ts"
@@ -47,14 +48,20 @@ interface Wanted {
 }
 
 /** What the record alone can answer, before anything is asked of the kernel. */
-const mayBe = (wanted: Wanted) => ({ record }: Entry): boolean => {
-  if (wanted.statuses.length > 0 && !wanted.statuses.some((status) => mayBeOf(record, status))) return false
+const mayBe = (wanted: Wanted) => ({ record }: Entry): boolean =>
+  (wanted.statuses.length === 0 || wanted.statuses.some((status) => mayBeOf(record, status))) &&
+  isCalled(wanted, record)
+
+const isCalled = (wanted: Wanted, record: Result.Result<RunRecord, unknown>): boolean => {
   const isPlain = Option.isNone(wanted.name) && wanted.tags.length === 0
   if (Result.isFailure(record)) return isPlain
   const { name, tags } = record.success
   return (Option.isNone(wanted.name) || wanted.name.value === name) &&
     wanted.tags.every(([key, value]) => Object.hasOwn(tags, key) && (value === undefined || tags[key] === value))
 }
+
+const archivedStatus = (record: Result.Result<RunRecord, unknown>) =>
+  Result.isSuccess(record) ? record.success.status : "damaged"
 
 const colours: Record<ShownStatus, NonNullable<Cell["format"]>> = {
   running: "cyan",
@@ -95,7 +102,12 @@ const tree = Flag.Boolean("tree").pipe(
   Flag.withDefault(false)
 )
 
-export const ls = Command.make("ls", { limit, name, status, tag: tagFlag, since, until, tree }).pipe(
+const archived = Flag.Boolean("archived").pipe(
+  Flag.withDescription("List runs that have been archived instead"),
+  Flag.withDefault(false)
+)
+
+export const ls = Command.make("ls", { limit, name, status, tag: tagFlag, since, until, tree, archived }).pipe(
   Command.withDescription("List runs, newest first"),
   Command.withHandler(Effect.fn(function*(flags) {
     const store = yield* RunStore
@@ -105,15 +117,26 @@ export const ls = Command.make("ls", { limit, name, status, tag: tagFlag, since,
       statuses: flags.status,
       tags: yield* Effect.forEach(flags.tag, (text) => Effect.fromResult(parseTag(text, { valueOptional: true })))
     }
-    const started = (entry: Entry) => DateTime.toEpochMillis(startedAt(entry.id))
+    const started = (entry: Pick<Entry, "id">) => DateTime.toEpochMillis(startedAt(entry.id))
     const oldest = Option.map(flags.since, (since) => now - Duration.toMillis(since))
     const newest = Option.map(flags.until, (until) => now - Duration.toMillis(until))
+    const isYoung = (entry: Pick<Entry, "id">) => Option.isNone(oldest) || started(entry) >= oldest.value
+    const isOld = (entry: Pick<Entry, "id">) => Option.isNone(newest) || started(entry) <= newest.value
+    const most = flags.limit === 0 ? Number.MAX_SAFE_INTEGER : flags.limit
+    if (flags.archived) {
+      if (flags.tree) return yield* Effect.fail(new UsageError("--tree and --archived do not go together"))
+      const { listArchived } = yield* Effect.promise(() => import("./ArchiveList.ts"))
+      const isWanted = (record: Result.Result<RunRecord, unknown>) =>
+        isCalled(wanted, record) &&
+        (wanted.statuses.length === 0 || wanted.statuses.some((status) => status === archivedStatus(record)))
+      return yield* listArchived({ begins: (entry) => isYoung(entry) && isOld(entry), isWanted, limit: most }, now)
+    }
     const views = yield* store.list.pipe(
-      Stream.takeWhile((entry) => Option.isNone(oldest) || started(entry) >= oldest.value),
-      Stream.filter((entry) => (Option.isNone(newest) || started(entry) <= newest.value) && mayBe(wanted)(entry)),
+      Stream.takeWhile(isYoung),
+      Stream.filter((entry) => isOld(entry) && mayBe(wanted)(entry)),
       Stream.mapEffect(look, { concurrency: 16 }),
       Stream.filter((view) => wanted.statuses.length === 0 || wanted.statuses.includes(statusOf(view))),
-      Stream.take(flags.limit === 0 ? Number.MAX_SAFE_INTEGER : flags.limit),
+      Stream.take(most),
       Stream.runCollect
     )
     const placed = flags.tree ? plant(yield* withAncestors(views)) : undefined

@@ -5,8 +5,10 @@ import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import { replacement } from "../Redaction.ts"
 import * as Run from "../Run.ts"
+import * as RunArchive from "../RunArchive.ts"
+import type { RunId } from "../RunId.ts"
 import type { RunRecord } from "../RunRecord.ts"
-import { type Entry, RunStore } from "../RunStore.ts"
+import { RunStore } from "../RunStore.ts"
 import { orSystem, StoreError, StoreReason } from "../StoreError.ts"
 import { findRun, runName, Store } from "./Context.ts"
 import { UsageError } from "./ExitCode.ts"
@@ -41,9 +43,26 @@ const fork = Flag.Boolean("fork").pipe(
 
 const flags = { run: runName, fork, rebuilds, ...jobFlags, retention: retentionFlag, command: commandAfterDashes(0) }
 
+const findRecord = Effect.fnUntraced(function*(name: string) {
+  const { id, record } = yield* findRun(name)
+  return Result.isSuccess(record)
+    ? { id, record: record.success }
+    : yield* new StoreError({ reason: StoreReason.UnusableRecord({ id, error: record.failure }) })
+})
+
+/** Who goes on with a run need not know that it has been archived. */
+const findResumable = Effect.fnUntraced(function*(name: string) {
+  const found = yield* Effect.result(findRecord(name))
+  if (Result.isSuccess(found)) return found.success
+  const { reason } = found.failure
+  if (reason._tag !== "Archived") return yield* found.failure
+  return { id: reason.id, record: yield* Effect.flatMap(RunArchive.get(reason.id), RunArchive.readRecord) }
+})
+
 /** What a live run writes while it is copied may be in the copy or not. */
-const sayIfLive = Effect.fnUntraced(function*(entry: Entry) {
+const sayIfLive = Effect.fnUntraced(function*(id: RunId) {
   const store = yield* RunStore
+  const entry = yield* store.get(id)
   const liveness = yield* store.liveness(entry)
   if (liveness._tag === "Live") {
     yield* warn(harmless(`${entry.id} is still at work; its artifacts are copied as they are at this moment`))
@@ -55,20 +74,16 @@ export const resume = Command.make("resume", flags).pipe(
     "Go on with a run that nobody works in, with its own command or another, and exit as it does; with --fork in a new run"
   ),
   Command.withHandler(Effect.fn(function*(given) {
-    const entry = yield* findRun(given.run)
-    const { id, record } = entry
-    if (Result.isFailure(record)) {
-      return yield* new StoreError({ reason: StoreReason.UnusableRecord({ id, error: record.failure }) })
-    }
+    const { id, record } = yield* given.fork ? findRecord(given.run) : findResumable(given.run)
     const isOther = given.command.length > 0
-    const recorded = isOther ? undefined : yield* recordedCommand(record.success)
+    const recorded = isOther ? undefined : yield* recordedCommand(record)
     const argv = yield* checkJob(given, recorded?.argv ?? given.command)
     const cwd = recorded?.cwd ?? process.cwd()
     const shared = { retention: retentionOf(given.retention), telemetry: noTelemetry }
     if (given.fork) {
-      yield* sayIfLive(entry)
+      yield* sayIfLive(id)
       const command = { argv, cwd, ...(given.tty ? { tty: true } : {}) }
-      return yield* job(given, argv, cwd).pipe(Run.scoped({ name: record.success.name, from: id, command, ...shared }))
+      return yield* job(given, argv, cwd).pipe(Run.scoped({ name: record.name, from: id, command, ...shared }))
     }
     yield* Effect.andThen(markAttempt, job(given, argv, cwd)).pipe(
       Run.resume(id, { rebuilds: given.rebuilds, ...shared })

@@ -10,6 +10,7 @@ import * as Holder from "../Holder.ts"
 import type { Claim } from "../Lease.ts"
 import { type NotUndone, pending } from "../OnRemove.ts"
 import type { Registered, RunRecord } from "../RunRecord.ts"
+import * as ArchivePlace from "./ArchivePlace.ts"
 import { Files } from "./Files.ts"
 import * as OutsideResources from "./OutsideResources.ts"
 import * as RecordFile from "./RecordFile.ts"
@@ -33,6 +34,8 @@ export interface Options<Stay, E, R> {
   readonly stays: (record: RunRecord) => Effect.Effect<Stay | undefined, E, R>
   /** When all of it has to be over, in milliseconds since 1970. It is then also not waited long for others. */
   readonly until?: number | undefined
+  /** The bundle goes into the archive. Else what a crash has left of an archive beside it goes with it. */
+  readonly archived?: boolean | undefined
 }
 
 /**
@@ -65,7 +68,7 @@ const announce = Effect.fnUntraced(function*({ target: { dir } }: Claim) {
  * @internal
  */
 export const withdraw = Effect.fnUntraced(
-  function*<Stay, E, R>(root: string, claim: Claim, { stays, until }: Options<Stay, E, R>) {
+  function*<Stay, E, R>(root: string, claim: Claim, { archived, stays, until }: Options<Stay, E, R>) {
     const { dir, id } = claim.target
     const done = new Set<string>()
 
@@ -79,6 +82,8 @@ export const withdraw = Effect.fnUntraced(
       if (failures.length > 0) return { _tag: "NotUndone", failures } as const
       const next: Registered | undefined = pending(record).find((registered) => !done.has(registered.id))
       if (next !== undefined) return { _tag: "Undo", next } as const
+      // First, so that whoever is killed in between has removed nothing.
+      if (archived !== true) yield* ArchivePlace.discard(root, id)
       yield* Trash.put(root, dir, id)
       return { _tag: "Withdrawn" } as const
     }))

@@ -5,7 +5,7 @@
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
-import * as Place from "../archive/Place.ts"
+import * as Place from "../internal/ArchivePlace.ts"
 import { Files } from "../internal/Files.ts"
 import { lengthText, sizeText } from "../RetentionReason.ts"
 import { hasArchiveLimits } from "../RetentionTiers.ts"

@@ -12,6 +12,7 @@ import type { ArchiveError } from "../ArchiveError.ts"
 import * as RecordFile from "../internal/RecordFile.ts"
 import { trimClaimed } from "../internal/Trimming.ts"
 import type { Claim, LeaseError } from "../Lease.ts"
+import { describeFailures } from "../OnRemove.ts"
 import * as Recovery from "../Recovery.ts"
 import { KeepReason, type TierReason } from "../RetentionReason.ts"
 import { dueBefore, tierOf } from "../RetentionTiers.ts"
@@ -87,7 +88,7 @@ const archive = Effect.fnUntraced(function*(pass: Pass, claim: Claim, row: Row) 
   if (record.id !== row.id) return yield* Acting.keepUnknown(pass, row, `its record is that of ${record.id}`)
   if (reason?._tag !== "ArchiveAfter") return yield* pass.session.put(fresh)
   const now = yield* Clock.currentTimeMillis
-  const written = yield* Effect.interruptible(Archiving.archive(pass.store.root, claim)).pipe(
+  const written = yield* Effect.interruptible(Archiving.archive(pass.store.root, claim, pass.until)).pipe(
     Effect.timeoutOption(Math.max(1, pass.until - now))
   )
   if (Option.isNone(written)) return yield* tooLong(pass, fresh)
@@ -111,6 +112,10 @@ const keep = Effect.fnUntraced(function*(pass: Pass, row: Row, error: Failure) {
     yield* pass.session.put({ ...row, pin: reason.reason, lookedAt: pass.now })
     return yield* tellKept(pass, row.id, KeepReason.Pinned({ detail: reason.reason }), false)
   }
+  if (reason._tag === "NotUndone") {
+    return yield* Acting.keepFailed(pass, row, describeFailures(reason.failures), "notUndone")
+  }
+  if (reason._tag === "Late") return yield* tooLong(pass, row)
   if (reason._tag === "Changed") return yield* tellKept(pass, row.id, KeepReason.Changed(), false)
   yield* Acting.keepFailed(pass, row, error.message)
 })

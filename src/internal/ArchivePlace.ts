@@ -5,11 +5,11 @@
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import type * as Scope from "effect/Scope"
-import { Errno } from "../internal/Errno.ts"
-import { Files, Flags, type Info } from "../internal/Files.ts"
-import { sameFile } from "../internal/io.ts"
-import { Locks } from "../internal/Locks.ts"
 import * as RunId from "../RunId.ts"
+import { Errno } from "./Errno.ts"
+import { Files, Flags, type Info } from "./Files.ts"
+import { sameFile } from "./io.ts"
+import { Locks } from "./Locks.ts"
 
 const ending = ".tar.zst"
 
