@@ -137,7 +137,7 @@ export const Explain = Schema.Struct({
   status: Schema.Literals(statuses),
   liveness: Liveness,
   endedAt: Schema.NullOr(Timestamp),
-  endKnownBy: Schema.NullOr(Schema.Literals(["record", "last event", "found dead", "first seen"])),
+  endKnownBy: Schema.NullOr(Schema.Literals(["record", "restored", "last event", "found dead", "first seen"])),
   pin: Schema.NullOr(Pin),
   policy: Schema.String,
   group: Schema.NullOr(Schema.String),

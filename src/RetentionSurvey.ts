@@ -30,6 +30,7 @@ import { type BundleFacts, isClockAhead } from "./RetentionFacts.ts"
 import * as RetentionPolicy from "./RetentionPolicy.ts"
 import type { RunId } from "./RunId.ts"
 import { type IndexBroken, type Row, RunIndex } from "./RunIndex.ts"
+import { toMillis } from "./RunRecord.ts"
 import { type Entry, RunStore } from "./RunStore.ts"
 import { StoreError, StoreReason } from "./StoreError.ts"
 import { covers } from "./TrimHistory.ts"
@@ -41,7 +42,7 @@ import { covers } from "./TrimHistory.ts"
  * @category models
  * @since 0.1.0
  */
-export type EndKnownBy = "record" | "last event" | "found dead" | "first seen"
+export type EndKnownBy = "record" | "restored" | "last event" | "found dead" | "first seen"
 
 /**
  * @category models
@@ -144,7 +145,8 @@ type Disk = { readonly freeBytes: number } | undefined
 const endKnownBy = ({ ended, facts }: Explanation, { record }: Entry, now: number): EndKnownBy | undefined => {
   if (ended === undefined || Result.isFailure(record)) return undefined
   if (isClockAhead(facts, now)) return "first seen"
-  if (record.success.endedAt !== undefined) return "record"
+  const { endedAt } = record.success
+  if (endedAt !== undefined) return ended > toMillis(endedAt) ? "restored" : "record"
   return ended === now ? "found dead" : "last event"
 }
 

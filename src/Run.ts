@@ -23,6 +23,7 @@ import type * as Tracer from "effect/Tracer"
 import type { ArchiveError } from "./ArchiveError.ts"
 import { Run } from "./CurrentRun.ts"
 import { variable } from "./internal/Environment.ts"
+import { orArchived, resume as resumeFrom } from "./internal/Resuming.ts"
 import * as RunSession from "./internal/RunSession.ts"
 import { Lease, type LeaseError } from "./Lease.ts"
 import * as Redaction from "./Redaction.ts"
@@ -143,34 +144,10 @@ const start = Effect.fnUntraced(function*(options: Options) {
   return yield* begin(options, redactor, store.create(draft))
 })
 
-/** Loaded only for a run that has been archived. Somebody may restore it at the same moment. */
-const fromArchive = Effect.fnUntraced(function*(
-  store: RunStore.RunStore["Service"],
-  id: RunId,
-  options: ResumeOptions
-) {
-  const RunArchive = yield* Effect.promise(() => import("./RunArchive.ts"))
-  return yield* RunArchive.resume(id, options).pipe(
-    Effect.catchIf(
-      (error) => error._tag === "ArchiveError" && error.reason._tag === "Present",
-      () => store.resume(id, options)
-    )
-  )
-})
-
 const goOn = Effect.fnUntraced(function*(name: string, options: ResumeOptions) {
   const store = yield* RunStore.RunStore
-  const found = Effect.flatMap(store.find(name), ({ id }) => store.resume(id, options))
-  const acquire = Effect.catchIf(
-    found,
-    (error): error is StoreError & { readonly reason: Archived } =>
-      error._tag === "StoreError" && error.reason._tag === "Archived",
-    ({ reason }) => fromArchive(store, reason.id, options)
-  )
-  return yield* begin(options, redactorOf(options), acquire)
+  return yield* begin(options, redactorOf(options), resumeFrom(store, name, options))
 })
-
-type Archived = Extract<StoreReason, { readonly _tag: "Archived" }>
 
 /** The run that the environment names, if it is one of this store. */
 const findOwn = Effect.fnUntraced(function*(store: RunStore.RunStore["Service"]) {
@@ -192,7 +169,7 @@ const enter = Effect.fnUntraced(function*(options: AttachOptions) {
     return yield* unusable(id, found.failure)
   }
   // The lease before anything else: only under it is what is read still true.
-  const held = yield* lease.hold({ id, dir }, { role: "joined", patience: options.patience })
+  const held = yield* orArchived(store, id)(lease.hold({ id, dir }, { role: "joined", patience: options.patience }))
   const { record } = yield* store.get(id)
   if (Result.isFailure(record)) return yield* unusable(id, record.failure)
   return yield* RunSession.join({ id, dir, record: record.success, lease: held }, options)

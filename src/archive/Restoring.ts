@@ -2,6 +2,7 @@
  * From an archive back to a bundle: unpacked in staging, under a lease that is held from before the first file until
  * after the bundle is in its place, so that there is no moment at which anybody could take it for abandoned.
  */
+import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import * as Scope from "effect/Scope"
@@ -16,7 +17,7 @@ import { tentatively } from "../internal/Tentative.ts"
 import * as Trash from "../internal/Trash.ts"
 import type { Held, Lease, LeaseError } from "../Lease.ts"
 import type { RunId } from "../RunId.ts"
-import { isTerminal, type RunRecord } from "../RunRecord.ts"
+import { isTerminal, type RunRecord, timestamp } from "../RunRecord.ts"
 import { removeStaged } from "../RunRemoval.ts"
 import { StoreError, StoreReason } from "../StoreError.ts"
 import type { Corrupt, Unsafe } from "./Reading.ts"
@@ -115,6 +116,8 @@ const build = Effect.fnUntraced(function*(
     )
     yield* interruptibly(unpack({ id, fd, path, linksOut }, staged)).pipe(asError(id, path))
     const record = yield* readRecord(id, staged, path)
+    // Before anybody can see the bundle, so that no pass takes it for as old as its run.
+    yield* Place.writeMark(root, id, timestamp(yield* DateTime.now)).pipe(asError(id, path))
     yield* publish(staged, dir(id)).pipe(asError(id, path))
     yield* held.moved(dir(id))
     return { record, held } satisfies Restored

@@ -24,9 +24,10 @@ const nameOf = (path: Buffer) => path.subarray(path.lastIndexOf("/") + 1)
 const parentOf = (path: Buffer) => path.subarray(0, Math.max(0, path.lastIndexOf("/")))
 
 /** Last, since whatever is put into a directory moves its time, and it may be one that nothing may be put into. */
-const settle = Effect.fnUntraced(function*({ walk }: Unpacking, { mode, mtimeNanos }: ArchiveEntry) {
+const settle = Effect.fnUntraced(function*({ walk }: Unpacking, { mode, mtimeNanos, path }: ArchiveEntry) {
   const files = yield* Files
-  yield* files.chmodAt(walk.place(), mode)
+  // A bundle is its owner's alone, whatever an archive says.
+  yield* files.chmodAt(walk.place(), path.length === 0 ? 0o700 : mode)
   yield* files.utimesAt(walk.place(), mtimeNanos)
 })
 

@@ -27,6 +27,7 @@ const endedAt = ({ ended }: Explained) => ended === undefined ? undefined : time
 
 const knownBy: Record<RetentionSurvey.EndKnownBy, string> = {
   record: "by its record",
+  restored: "when it was restored",
   "last event": "crashed, by the last event that it logged",
   "found dead": "crashed, and nothing tells when, so it counts as ended when it is found",
   "first seen": "when a pass first saw it ended; its record has a time in the future"

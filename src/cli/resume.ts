@@ -56,7 +56,10 @@ const findResumable = Effect.fnUntraced(function*(name: string) {
   if (Result.isSuccess(found)) return found.success
   const { reason } = found.failure
   if (reason._tag !== "Archived") return yield* found.failure
-  return { id: reason.id, record: yield* Effect.flatMap(RunArchive.get(reason.id), RunArchive.readRecord) }
+  const archived = yield* Effect.result(RunArchive.get(reason.id))
+  // Somebody has just restored it.
+  if (Result.isFailure(archived)) return yield* findRecord(reason.id)
+  return { id: reason.id, record: yield* RunArchive.readRecord(archived.success) }
 })
 
 /** What a live run writes while it is copied may be in the copy or not. */

@@ -6,9 +6,10 @@ import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import type * as Scope from "effect/Scope"
 import * as RunId from "../RunId.ts"
+import type { Timestamp } from "../RunRecord.ts"
 import { Errno } from "./Errno.ts"
 import { Files, Flags, type Info } from "./Files.ts"
-import { sameFile } from "./io.ts"
+import { readText, replace, sameFile } from "./io.ts"
 import { Locks } from "./Locks.ts"
 
 const ending = ".tar.zst"
@@ -25,6 +26,32 @@ export const pathOf = (root: string, id: RunId.RunId): string => `${dayOf(root, 
  * @internal
  */
 export const draftOf = (root: string, id: RunId.RunId): string => `${root}/staging/${id}${ending}`
+
+/**
+ * Beside where its archive was: when a run was restored. Who has brought it back wants it for as long as if it had ended
+ * then, and its bundle is to be as it was, so this is not written there.
+ *
+ * @internal
+ */
+export const markOf = (root: string, id: RunId.RunId): string => `${dayOf(root, id)}/${id}.restored`
+
+/** @internal */
+export const writeMark = (root: string, id: RunId.RunId, at: Timestamp): Effect.Effect<void, Errno> =>
+  replace(markOf(root, id), `${at}\n`, { fsync: true })
+
+/**
+ * When a run was restored, in milliseconds since 1970, if it was. A mark that cannot be read is as old as its file.
+ *
+ * @internal
+ */
+export const restoredAt = Effect.fnUntraced(function*(root: string, id: RunId.RunId) {
+  const files = yield* Files
+  const path = markOf(root, id)
+  const there = yield* Effect.result(files.lstat(path))
+  if (Result.isFailure(there)) return undefined
+  const said = Date.parse(yield* Effect.orElseSucceed(readText(path, 64), () => ""))
+  return Number.isNaN(said) ? Number(there.success.mtimeNanos / 1_000_000n) : said
+})
 
 /**
  * The run that a file of this name is an archive of.
@@ -179,12 +206,16 @@ export const removeAlone = Effect.fnUntraced(
 )
 
 /**
- * Takes away what a crash has left of an archive beside a bundle that is about to go for good: it must not come back.
+ * Takes away what there is of a run in the archive when its bundle is about to go: the mark of its restoring and, where it
+ * goes for good, what a crash has left of an archive, which must not come back.
  *
  * @internal
  */
-export const discard = Effect.fnUntraced(function*(root: string, id: RunId.RunId) {
-  if ((yield* look(root, id)) !== undefined) yield* remove(root, id)
+export const discard = Effect.fnUntraced(function*(root: string, id: RunId.RunId, alsoArchive: boolean) {
+  const files = yield* Files
+  if (!(yield* isDirectory(`${root}/archive`)) || !(yield* isDirectory(dayOf(root, id)))) return
+  yield* Effect.catchIf(files.unlink(markOf(root, id)), (errno) => errno.code === "ENOENT", () => Effect.void)
+  if (alsoArchive) yield* remove(root, id)
 })
 
 /**

@@ -34,7 +34,7 @@ export interface Options<Stay, E, R> {
   readonly stays: (record: RunRecord) => Effect.Effect<Stay | undefined, E, R>
   /** When all of it has to be over, in milliseconds since 1970. It is then also not waited long for others. */
   readonly until?: number | undefined
-  /** The bundle goes into the archive. Else what a crash has left of an archive beside it goes with it. */
+  /** The bundle has an archive that stays. Else what a crash has left of one goes with it. */
   readonly archived?: boolean | undefined
 }
 
@@ -83,7 +83,7 @@ export const withdraw = Effect.fnUntraced(
       const next: Registered | undefined = pending(record).find((registered) => !done.has(registered.id))
       if (next !== undefined) return { _tag: "Undo", next } as const
       // First, so that whoever is killed in between has removed nothing.
-      if (archived !== true) yield* ArchivePlace.discard(root, id)
+      yield* ArchivePlace.discard(root, id, archived !== true)
       yield* Trash.put(root, dir, id)
       return { _tag: "Withdrawn" } as const
     }))

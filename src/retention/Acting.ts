@@ -99,7 +99,7 @@ const staysIn = (pass: Pass, { id }: Removal, row: Row) =>
     // What has crashed need not have its end written down to be removed: on a full disk it could not.
     const isCrashed = found.status === "running"
     const record = isCrashed ? yield* Crash.crashed(found, pass.store.dir(id), pass.now) : found
-    const fresh = rowOf(record, row, "finished", pass.now)
+    const fresh = yield* rowOf(pass, record, row, "finished")
     const keep = recheck(factsOf(row), { ...factsOf(fresh), liveness: "dead" }, pass.policy, pass.now)
     if (keep === undefined) return undefined
     // A crashed run that stays is brought to its end by the next look.

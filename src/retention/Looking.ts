@@ -23,17 +23,17 @@ export const unknownRow = (row: Row, problem: string, now: number): Row => ({
 
 const live = (pass: Pass, record: RunRecord, row: Row, holders: ReadonlyArray<Holder>) => {
   pass.ledger.holders.set(row.id, holders)
-  return rowOf(record, row, "running", pass.now)
+  return rowOf(pass, record, row, "running")
 }
 
 /** What a record would say that has a crash for its end, whether or not it can be written. */
 const crashedRow = (pass: Pass, { dir }: Entry, record: RunRecord, row: Row) =>
-  Effect.map(Crash.crashed(record, dir, pass.now), (crashed) => rowOf(crashed, row, "finished", pass.now))
+  Effect.flatMap(Crash.crashed(record, dir, pass.now), (crashed) => rowOf(pass, crashed, row, "finished"))
 
 const unrecovered = Effect.fnUntraced(
   function*(pass: Pass, error: LeaseError | StoreError, entry: Entry, record: RunRecord, row: Row) {
     if (error._tag === "LeaseError") {
-      if (error.reason._tag === "Held") return live(pass, record, row, error.reason.holders)
+      if (error.reason._tag === "Held") return yield* live(pass, record, row, error.reason.holders)
       return error.reason._tag === "RunGone" ? undefined : unknownRow(row, error.message, pass.now)
     }
     if (error.reason._tag !== "System") return unknownRow(row, error.message, pass.now)
@@ -60,7 +60,7 @@ const recover = Effect.fnUntraced(function*(pass: Pass, entry: Entry, record: Ru
   const recovered = yield* writeEnd(pass, entry)
   if (Result.isFailure(recovered)) return yield* unrecovered(pass, recovered.failure, entry, record, row)
   yield* tellRecovery(pass, entry.id)
-  return rowOf(recovered.success, row, "finished", pass.now)
+  return yield* rowOf(pass, recovered.success, row, "finished")
 })
 
 const read = Effect.fnUntraced(function*(pass: Pass, entry: Entry, row: Row) {
@@ -68,15 +68,15 @@ const read = Effect.fnUntraced(function*(pass: Pass, entry: Entry, row: Row) {
   const record = entry.record.success
   if (record.id !== entry.id) return unknownRow(row, `its record is that of ${record.id}`, pass.now)
   // One that has ended and was held all the same is asked about again, lest it be claimed in vain each time.
-  if (isTerminal(record) && row.state !== "running") return rowOf(record, row, "finished", pass.now)
+  if (isTerminal(record) && row.state !== "running") return yield* rowOf(pass, record, row, "finished")
   const liveness = yield* pass.store.liveness(entry)
   switch (liveness._tag) {
     case "Live":
-      return live(pass, record, row, liveness.holders)
+      return yield* live(pass, record, row, liveness.holders)
     case "Unknown":
-      return unknownRow(rowOf(record, row, "unknown", pass.now), describeDoubt(liveness.doubt), pass.now)
+      return unknownRow(yield* rowOf(pass, record, row, "unknown"), describeDoubt(liveness.doubt), pass.now)
     case "Dead":
-      if (isTerminal(record)) return rowOf(record, row, "finished", pass.now)
+      if (isTerminal(record)) return yield* rowOf(pass, record, row, "finished")
       return yield* recover(pass, entry, record, row)
   }
 })

@@ -2,6 +2,7 @@
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import type { Holder } from "../Holder.ts"
+import * as ArchivePlace from "../internal/ArchivePlace.ts"
 import type { Lease } from "../Lease.ts"
 import type { Budget } from "../RetentionBudget.ts"
 import type { BundleFacts } from "../RetentionFacts.ts"
@@ -205,19 +206,34 @@ export const factsOf = (row: Row): BundleFacts => ({
   unknownReason: row.problem
 })
 
+/** A run that was restored is as good as one that ended then. */
+const endOf = (record: RunRecord, restoredAt: number | undefined) =>
+  Math.max(toMillis(record.endedAt ?? record.startedAt), restoredAt ?? Number.NEGATIVE_INFINITY)
+
 /**
  * A row from a record that was just read, with what was known before and the record cannot know.
  *
  * @internal
  */
-export const rowOf = (record: RunRecord, before: Row, state: Row["state"], now: number): Row => ({
+export const rowOf = Effect.fnUntraced(function*(pass: Frame, record: RunRecord, before: Row, state: Row["state"]) {
+  const restoredAt = yield* ArchivePlace.restoredAt(pass.store.root, before.id)
+  return makeRow(record, before, state, pass.now, restoredAt)
+})
+
+const makeRow = (
+  record: RunRecord,
+  before: Row,
+  state: Row["state"],
+  now: number,
+  restoredAt: number | undefined
+): Row => ({
   id: before.id,
   state,
   name: record.name,
   status: record.status,
   tags: record.tags,
   pin: record.pin?.reason,
-  endedAt: toMillis(record.endedAt ?? record.startedAt),
+  endedAt: endOf(record, restoredAt),
   firstSeenEnded: state === "finished" ? before.firstSeenEnded ?? now : undefined,
   bytes: state === "finished" ? before.bytes ?? record.bytes?.value : undefined,
   problem: undefined,

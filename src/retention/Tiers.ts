@@ -34,12 +34,13 @@ const chunk = 64
 /** So many rows may be passed over for each that may be read. */
 const scannedPerLook = 16
 
-/** How far a step may go: what was done counts as what was removed does. */
+/** Bundles that failed before are tried again, but only so many in one pass, so that they hold up nobody. */
+const maxRetried = 8
+
+/** How far a pass may go: what was trimmed and archived counts as what was removed does. */
 const isSpent = Effect.fnUntraced(function*(pass: Pass) {
-  const { archived, looked, removed, trimmed } = pass.ledger
-  const { maxLooked, maxRemoved } = pass.budget
-  return removed.length + archived.length + trimmed.length >= maxRemoved || looked >= maxLooked * 2 ||
-    (yield* isOver(pass))
+  const { archived, removed, trimmed } = pass.ledger
+  return removed.length + archived.length + trimmed.length >= pass.budget.maxRemoved || (yield* isOver(pass))
 })
 
 /** What is known to be in nobody's reach is not asked for again in the same pass. */
@@ -51,20 +52,20 @@ const mayBeDue = ({ ledger, own }: Pass, row: Row) =>
 
 /** The record as it is now, brought to its end where it has crashed, and whether the tier still asks for the bundle. */
 const askAgain = Effect.fnUntraced(function*(pass: Pass, claim: Claim, row: Row, tier: Tier) {
-  const { policy } = pass
   const found = yield* Effect.fromResult(yield* RecordFile.read(claim.target.dir))
   const record = found.status === "running" && !pass.dryRun
     ? yield* Recovery.recover(claim, { foundAt: pass.now, brief: true })
     : found
-  return { record, ...judge(pass, record, row, tier, policy) }
+  return { record, ...(yield* judge(pass, record, row, tier)) }
 })
 
-const judge = (pass: Pass, record: RunRecord, row: Row, tier: Tier, policy = pass.policy) => {
+const judge = Effect.fnUntraced(function*(pass: Pass, record: RunRecord, row: Row, tier: Tier) {
+  const { policy } = pass
   const trimmed = policy.trim !== undefined && covers(record, policy.trim.paths)
-  const fresh = { ...rowOf(record, row, "finished", pass.now), trimmed }
+  const fresh = { ...(yield* rowOf(pass, record, row, "finished")), trimmed }
   const reason = tierOf({ ...factsOf(fresh), liveness: "dead", trimmed }, policy, pass.now)
   return { fresh, reason: reason?._tag === tier ? reason : undefined }
-}
+})
 
 const trim = Effect.fnUntraced(function*(pass: Pass, claim: Claim, row: Row) {
   const { fresh, reason, record } = yield* askAgain(pass, claim, row, "TrimAfter")
@@ -149,7 +150,7 @@ const foresee = Effect.fnUntraced(function*(
   pass.ledger.looked++
   const entry = yield* Effect.result(pass.store.get(row.id))
   if (Result.isFailure(entry) || Result.isFailure(entry.success.record)) return
-  const { reason } = judge(pass, entry.success.record.success, row, tier)
+  const { reason } = yield* judge(pass, entry.success.record.success, row, tier)
   if (reason === undefined || (yield* pass.store.liveness(entry.success))._tag !== "Dead") return
   if (reason._tag === "TrimAfter") yield* tellTrimmed(pass, { id: row.id, reason, bytes: undefined })
   else yield* tellArchived(pass, { id: row.id, reason, bytes: undefined })
@@ -170,18 +171,22 @@ const fits = Effect.fnUntraced(function*(pass: Pass, row: Row) {
 
 type Next = (after: Position | undefined) => Effect.Effect<ReadonlyArray<Row>, IndexBroken>
 
-/** Bundles that failed before are left for the end, so that they hold up nobody. */
 const work = Effect.fnUntraced(function*(pass: Pass, tier: Tier, before: number, next: Next) {
   const key = tier === "TrimAfter" ? "toTrim" : "toArchive"
   const { budget, ledger } = pass
   const failing: Array<Row> = []
+  let tries = 0
   const attempt = Effect.fnUntraced(function*(row: Row) {
     if (!mayBeDue(pass, row)) return
-    if (yield* isSpent(pass)) ledger.left[key]++
+    if (tries >= budget.maxLooked || (yield* isSpent(pass))) ledger.left[key]++
     else if (tier === "ArchiveAfter" && !(yield* fits(pass, row))) ledger.left[key]++
-    else yield* (pass.dryRun ? foresee : takeOne)(pass, row, tier)
+    else {
+      tries++
+      yield* (pass.dryRun ? foresee : takeOne)(pass, row, tier)
+    }
   })
   let reached: Position | undefined
+  let isDone = false
   for (let scanned = 0; scanned < budget.maxLooked * scannedPerLook;) {
     const rows = yield* next(reached)
     const due = rows.filter((row) => position(row).endedAt < before)
@@ -190,12 +195,17 @@ const work = Effect.fnUntraced(function*(pass: Pass, tier: Tier, before: number,
       else yield* attempt(row)
     }
     const last = due.at(-1)
-    if (last === undefined || due.length < chunk) break
+    isDone = last === undefined || due.length < chunk
+    if (last === undefined || isDone) break
     reached = position(last)
     scanned += due.length
     if (yield* isOver(pass)) break
   }
-  for (const row of failing) yield* attempt(row)
+  // There may be more of them behind.
+  if (!isDone) ledger.left[key]++
+  const longestAgoFirst = failing.sort((left, right) => left.lookedAt - right.lookedAt)
+  for (const row of longestAgoFirst.slice(0, maxRetried)) yield* attempt(row)
+  ledger.left[key] += Math.max(0, longestAgoFirst.length - maxRetried)
 })
 
 /**
