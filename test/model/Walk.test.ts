@@ -1,0 +1,59 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import { Lease } from "../../src/Lease.ts"
+import * as Recovery from "../../src/Recovery.ts"
+import * as Retention from "../../src/Retention.ts"
+import * as Run from "../../src/Run.ts"
+import * as RunRemoval from "../../src/RunRemoval.ts"
+import * as RunStore from "../../src/RunStore.ts"
+import { bundle } from "../support/Fabricate.ts"
+import { inStore, type World } from "../support/Stores.ts"
+import { hour } from "../support/Time.ts"
+import { record } from "./Recorder.ts"
+import { atDoors, type VerbName, verbs } from "./Steps.ts"
+
+const telemetry = { events: false, spans: false, otlp: false }
+
+const quiet = { retention: "off", telemetry } as const
+
+const withHook = Effect.addFinalizer(() => Effect.void)
+
+/** Each verb as people call it, with nobody else about. */
+const walks: Readonly<Record<VerbName, (root: string) => Effect.Effect<unknown, unknown, World>>> = {
+  start: () => withHook.pipe(Run.scoped({ name: "walk", ...quiet })),
+  resume: (root) => withHook.pipe(Run.resume(bundle(root, { startedAt: Date.now() - hour }).id, quiet)),
+  attach: (root) => withHook.pipe(Run.attach({ run: bundle(root, { startedAt: Date.now() - hour }).id, telemetry })),
+  remove: (root) => RunRemoval.remove(bundle(root, { startedAt: Date.now() - hour }).id),
+  recover: (root) => {
+    const { id } = bundle(root, { startedAt: Date.now() - hour, status: "running" })
+    return Effect.flatMap(RunStore.RunStore, (store) => Effect.flatMap(store.get(id), Recovery.recoverEntry))
+  },
+  pin: (root) => {
+    const { id } = bundle(root, { startedAt: Date.now() - hour })
+    return Effect.flatMap(RunStore.RunStore, (store) => store.pin(id, "walk"))
+  },
+  probe: (root) => {
+    const made = bundle(root, { startedAt: Date.now() - hour })
+    return Effect.flatMap(Lease, (lease) => lease.probe(made))
+  }
+}
+
+describe("what is done at the doors is what the model walks", () => {
+  it.live("remove, by a pass", () =>
+    inStore((root) =>
+      Effect.gen(function*() {
+        bundle(root, { startedAt: Date.now() - hour })
+        assert.deepStrictEqual(yield* record(Retention.run({ policy: { all: true } })), atDoors(verbs.remove))
+      })
+    ))
+
+  it.live.each(Object.entries(walks) as ReadonlyArray<[VerbName, (typeof walks)[VerbName]]>)(
+    "%s",
+    ([verb, walk]) =>
+      inStore((root) =>
+        Effect.gen(function*() {
+          assert.deepStrictEqual(yield* record(walk(root)), atDoors(verbs[verb]))
+        })
+      )
+  )
+})
