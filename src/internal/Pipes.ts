@@ -27,6 +27,13 @@ const mkfifo = (mode: number, ...paths: ReadonlyArray<string>) =>
 export const makeFifo = (path: string, mode: number): Effect.Effect<void, Errno> =>
   Effect.try({ try: () => mkfifo(mode, path), catch: (cause) => fromUnknown("mkfifo", path, cause) })
 
+/** A name that stays behind is in nobody's way, and goes with the run's scratch files. */
+const forget = (path: string) => {
+  try {
+    NFS.unlinkSync(path)
+  } catch {}
+}
+
 const open = (path: string): Pipe => {
   // The reader comes first and does not wait for a writer, so that the writer need not wait for it.
   const fd = NFS.openSync(path, NFS.constants.O_RDONLY | NFS.constants.O_NONBLOCK)
@@ -62,6 +69,6 @@ export const makePair = (directory: string): readonly [Pipe, Pipe] | undefined =
     }
     return undefined
   } finally {
-    for (const path of paths) NFS.rmSync(path, { force: true })
+    paths.forEach(forget)
   }
 }

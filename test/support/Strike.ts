@@ -7,17 +7,21 @@ export const struck = (
   root: string,
   args: ReadonlyArray<string>,
   env: Readonly<Record<string, string>>
-): Effect.Effect<Exit> =>
-  Effect.scoped(Effect.flatMap(
+): Effect.Effect<Exit> => {
+  const end = args.indexOf("--")
+  const split = end === -1 ? args.length : end
+  return Effect.scoped(Effect.flatMap(
     start([
       process.execPath,
       "--import",
       `${repository}/test/processes/fixtures/strike.mjs`,
       command,
-      ...args,
+      ...args.slice(0, split),
       "--root",
       root,
-      "--allow-temp"
+      "--allow-temp",
+      ...args.slice(split)
     ], { env: { STRIKE_ROOT: root, ...env } }),
     (worker) => worker.exit
   ))
+}
