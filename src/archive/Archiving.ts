@@ -3,13 +3,15 @@
  */
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
+import * as Schedule from "effect/Schedule"
 import type * as Scope from "effect/Scope"
 import { ArchiveError, ArchiveReason } from "../ArchiveError.ts"
 import * as Place from "../internal/ArchivePlace.ts"
 import type { Errno } from "../internal/Errno.ts"
 import { Files, Flags } from "../internal/Files.ts"
-import { syncDirectory } from "../internal/io.ts"
+import { sameFile, syncDirectory } from "../internal/io.ts"
 import { Locks } from "../internal/Locks.ts"
+import { tentatively } from "../internal/Tentative.ts"
 import * as Withdrawal from "../internal/Withdrawal.ts"
 import type { Claim, Target } from "../Lease.ts"
 import { pending } from "../OnRemove.ts"
@@ -35,10 +37,14 @@ export interface Written {
   readonly record: string
 }
 
+type Failure = ArchiveError | Errno | Unpackable | Reading.Corrupt | Reading.Unsafe | Tar.TarError
+
 const asError = ({ id }: Target, path: string) =>
-  Effect.mapError((error: Errno | Unpackable | Reading.Corrupt | Reading.Unsafe | Tar.TarError): ArchiveError => {
+  Effect.mapError((error: Failure): ArchiveError => {
     const because = (reason: ArchiveReason) => new ArchiveError({ id, reason })
     switch (error._tag) {
+      case "ArchiveError":
+        return error
       case "Errno":
         return because(ArchiveReason.System({ errno: error }))
       case "Unpackable":
@@ -51,17 +57,47 @@ const asError = ({ id }: Target, path: string) =>
     }
   })
 
-/** A draft that is there already was left by a process that had the claim before us, and has none any more. */
+const asBusy = (id: RunId.RunId) => new ArchiveError({ id, reason: ArchiveReason.Busy() })
+
+/** Whoever takes away what the dead have left has its lock for a moment. */
+const patiently = <A, E extends { readonly _tag: string }, R>(attempt: Effect.Effect<A, E | ArchiveError, R>) =>
+  Effect.retry(attempt, {
+    times: 10,
+    while: (error) => error instanceof ArchiveError && error.reason._tag === "Busy",
+    schedule: Schedule.spaced("10 millis")
+  })
+
+const makeStaging = Effect.fnUntraced(function*(root: string) {
+  const files = yield* Files
+  yield* Effect.catchIf(files.mkdir(`${root}/staging`), (errno) => errno.code === "EEXIST", () => Effect.void)
+})
+
+/**
+ * A draft that is there already was left by a process that had the claim before us, and has none any more. A pass may
+ * take ours for such a one in the moment before it is locked.
+ */
 const openDraft = Effect.fnUntraced(function*(root: string, target: Target) {
   const files = yield* Files
   const locks = yield* Locks
   const path = Place.draftOf(root, target.id)
-  yield* Effect.catchIf(files.mkdir(`${root}/staging`), (errno) => errno.code === "EEXIST", () => Effect.void)
-  yield* Effect.catchIf(files.unlink(path), (errno) => errno.code === "ENOENT", () => Effect.void)
+  const there = yield* Effect.result(files.lstat(path))
+  if (Result.isSuccess(there) && there.success.kind !== "file") yield* files.unlink(path)
+  else if (!(yield* Place.clearDraft(root, target.id))) return yield* asBusy(target.id)
   const fd = yield* Effect.acquireRelease(files.open(path, Flags.create), files.close)
   yield* Effect.addFinalizer(() => Effect.ignore(files.unlink(path)))
-  yield* locks.tryExclusive(fd, path)
-  return { fd, path }
+  if (!(yield* locks.tryExclusive(fd, path))) return yield* asBusy(target.id)
+  const ours = yield* Effect.result(files.lstat(path))
+  const isOurs = Result.isSuccess(ours) && sameFile(ours.success, yield* files.fstat(fd, path))
+  return isOurs ? { fd, path } : yield* asBusy(target.id)
+})
+
+/**
+ * What a crash has left in the place of the archive is replaced under its lock: whoever has that lock may be about to
+ * take away what lies there.
+ */
+const lockLeftover = Effect.fnUntraced(function*(root: string, id: RunId.RunId, path: string) {
+  if ((yield* Place.look(root, id)) === undefined) return
+  if ((yield* Place.lock(path)) === "busy") return yield* asBusy(id)
 })
 
 const publish = Effect.fnUntraced(function*(root: string, target: Target, draft: string) {
@@ -69,6 +105,7 @@ const publish = Effect.fnUntraced(function*(root: string, target: Target, draft:
   const astray = yield* Place.findAstray(root, target.id)
   if (astray !== undefined) return yield* new ArchiveError({ id: target.id, reason: ArchiveReason.Astray(astray) })
   const path = Place.pathOf(root, target.id)
+  yield* patiently(lockLeftover(root, target.id, path)).pipe(asError(target, path))
   yield* Effect.catchIf(
     files.rename(draft, path),
     (errno) => errno.code === "ENOENT",
@@ -94,7 +131,8 @@ export const write = (
     Effect.gen(function*() {
       const files = yield* Files
       const { dir, id } = target
-      const { fd, path: draft } = yield* openDraft(root, target).pipe(asError(target, dir))
+      yield* makeStaging(root).pipe(asError(target, dir))
+      const { fd, path: draft } = yield* patiently(tentatively(openDraft(root, target))).pipe(asError(target, dir))
       let packed: Packed | undefined
       yield* restore(
         Tar.write(fd, draft, (packer) => Effect.map(pack(dir, id, packer), (sums) => void (packed = sums)))

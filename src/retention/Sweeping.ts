@@ -1,9 +1,10 @@
-/** What is left over from before: bundles that were never published, and the trash. */
+/** What is left over from before: bundles and archives that were never published, and the trash. */
 import * as Effect from "effect/Effect"
+import * as ArchivePlace from "../internal/ArchivePlace.ts"
 import { Files } from "../internal/Files.ts"
 import type { LeaseError } from "../Lease.ts"
 import { PassEvent } from "../RetentionReport.ts"
-import { isRunId } from "../RunId.ts"
+import { isRunId, type RunId } from "../RunId.ts"
 import * as RunRemoval from "../RunRemoval.ts"
 import * as TrashSweep from "../TrashSweep.ts"
 import { listPlace } from "./Discovery.ts"
@@ -14,21 +15,31 @@ const isAmiss = (error: RunRemoval.RemovalError | LeaseError): error is RunRemov
   error._tag === "RemovalError" && error.reason._tag !== "Unleased" &&
   !(error.reason._tag === "System" && error.reason.errno.code === "ENOENT")
 
+/** A draft of an archive that somebody is writing is locked. */
+const clearDraft = (pass: Pass, id: RunId) =>
+  Effect.catch(
+    ArchivePlace.clearDraft(pass.store.root, id),
+    ({ code, message }) => code === "ENOENT" ? Effect.void : tellFailure(pass, id, message)
+  )
+
+const clearBundle = ({ lease, store }: Pass, id: RunId) =>
+  RunRemoval.removeStaged(store.root, lease, { id, dir: `${store.root}/staging/${id}` })
+
 /**
- * Takes away what was never published.
+ * Takes away what was never published: bundles and archives whose process died while it made them.
  *
  * @internal
  */
 export const clearStaging = Effect.fnUntraced(function*(pass: Pass) {
-  const { lease, store } = pass
   if (pass.dryRun) return
   const entries = yield* listPlace(pass, "staging")
   for (const { kind, name } of entries.slice(0, pass.budget.maxLooked)) {
     if (yield* isOver(pass)) break
+    const archived = ArchivePlace.idOf(name)
+    if (archived !== undefined && kind === "file") yield* clearDraft(pass, archived)
     if (!isRunId(name) || kind !== "directory") continue
-    const target = { id: name, dir: `${store.root}/staging/${name}` }
     yield* Effect.catch(
-      RunRemoval.removeStaged(store.root, lease, target),
+      clearBundle(pass, name),
       (error) => isAmiss(error) ? tellFailure(pass, name, error.message) : Effect.void
     )
   }
