@@ -8,6 +8,7 @@ import type { Errno } from "./internal/Errno.ts"
 import { explainAstray, explainPin } from "./internal/Refusal.ts"
 import { describeFailures, type NotUndone } from "./OnRemove.ts"
 import type { RunId } from "./RunId.ts"
+import { version as knownVersion } from "./RunRecord.ts"
 
 /**
  * @category errors
@@ -32,6 +33,8 @@ export type ArchiveReason = Data.TaggedEnum<{
   Unsafe: { readonly name: string; readonly why: string }
   /** The archive is not what was written. */
   Corrupt: { readonly path: string; readonly detail: string }
+  /** The record in the archive belongs to a newer Leasehold. */
+  NewerVersion: { readonly version: number }
   /** On the way to the archive, or to the bundle, lies something that leads out of the store. */
   Astray: { readonly path: string; readonly kind: string }
   /** The system refused something. */
@@ -61,6 +64,8 @@ const explain = (id: RunId) =>
       (why.includes("a link that leads out") ? `; if that is meant: leasehold restore --links-out ${id}` : ""),
     Corrupt: ({ detail, path }) =>
       `${path} is damaged: ${detail}; put a copy of it back, or remove it: leasehold rm ${id}`,
+    NewerVersion: ({ version }) =>
+      `the record in its archive has format version ${version}, this program knows up to ${knownVersion}; use a newer leasehold`,
     Astray: ({ kind, path }) => explainAstray(path, kind),
     System: ({ errno }) => errno.message
   })

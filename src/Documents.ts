@@ -282,7 +282,7 @@ export const FoundFault = Schema.Struct({
 })
 
 /**
- * `verify --json`. `checked` counts bundles; `problems` and `notes` those that are still there.
+ * `verify --json`. `checked` counts bundles, `archives` archives; `problems` and `notes` those that are still there.
  *
  * @category schemas
  * @since 0.1.0
@@ -291,6 +291,7 @@ export const Verify = Schema.Struct({
   version,
   root: Schema.String,
   checked: Schema.Natural,
+  archives: Schema.Natural,
   findings: Schema.Array(FoundFault),
   problems: Schema.Natural,
   notes: Schema.Natural,

@@ -23,7 +23,7 @@ import * as Stream from "effect/Stream"
 import * as Archiving from "./archive/Archiving.ts"
 import * as Reading from "./archive/Reading.ts"
 import * as Restoring from "./archive/Restoring.ts"
-import { ArchiveError, ArchiveReason } from "./ArchiveError.ts"
+import type { ArchiveError } from "./ArchiveError.ts"
 import type { Bundle } from "./Bundle.ts"
 import * as Place from "./internal/ArchivePlace.ts"
 import { Files, Flags, type Info } from "./internal/Files.ts"
@@ -215,6 +215,9 @@ export const get = Effect.fn("RunArchive.get")(
   }
 )
 
+const opened = <A, E>(path: string, use: (fd: number) => Effect.Effect<A, E>) =>
+  Effect.flatMap(Files, (files) => Effect.acquireUseRelease(files.open(path, Flags.read), use, files.close))
+
 /**
  * The record of an archived run, for which only the beginning of its archive is read.
  *
@@ -222,25 +225,58 @@ export const get = Effect.fn("RunArchive.get")(
  * @since 0.1.0
  */
 export const readRecord = Effect.fnUntraced(
-  function*({ id, path }: Entry): Effect.fn.Return<RunRecord, ArchiveError> {
-    const files = yield* Files
-    const refuse = (reason: ArchiveReason) => new ArchiveError({ id, reason })
-    const text = yield* Effect.acquireUseRelease(
-      files.open(path, Flags.read),
-      (fd) => Reading.readRecord({ id, fd, path, linksOut: false }, maxRecordBytes),
-      files.close
-    ).pipe(
-      Effect.mapError((error) =>
-        refuse(
-          error._tag === "Errno"
-            ? ArchiveReason.System({ errno: error })
-            : ArchiveReason.Corrupt({ path, detail: error._tag === "Corrupt" ? error.detail : error.why })
-        )
-      )
-    )
-    const record = decode(text)
-    return Result.isSuccess(record)
-      ? record.success
-      : yield* refuse(ArchiveReason.Corrupt({ path, detail: record.failure.message }))
+  function*({ id, path }: Pick<Entry, "id" | "path">): Effect.fn.Return<RunRecord, ArchiveError> {
+    const read = opened(path, (fd) => Reading.readRecord({ id, fd, path, linksOut: false }, maxRecordBytes))
+    const text = yield* read.pipe(Reading.asError(id, path))
+    return yield* Effect.fromResult(Reading.checkRecord({ id, path }, decode(text)))
+  }
+)
+
+/**
+ * What an archive was found to hold.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Verified extends Pick<Archived, "id" | "path" | "packedBytes" | "entries"> {
+  readonly record: RunRecord
+}
+
+/**
+ * Reads the whole archive of a run and holds all that is in it against its manifest: one that passes can be restored,
+ * with its links to places outside of the bundle if it has any. Nothing is written, and memory does not grow with it.
+ *
+ * **Example** (Archives that are damaged)
+ *
+ * ```ts
+ * import * as Console from "effect/Console"
+ * import * as Effect from "effect/Effect"
+ * import * as Stream from "effect/Stream"
+ * import * as RunArchive from "leasehold/RunArchive"
+ * import * as RunStore from "leasehold/RunStore"
+ *
+ * const program = RunArchive.list.pipe(
+ *   Stream.runForEach((entry) =>
+ *     Effect.catch(Effect.asVoid(RunArchive.verify(entry)), (error) => Console.log(error.message))
+ *   ),
+ *   Effect.provide(RunStore.layer())
+ * )
+ * ```
+ *
+ * @category looking
+ * @since 0.1.0
+ */
+export const verify = Effect.fn("RunArchive.verify")(
+  function*({ id, path }: Pick<Entry, "id" | "path">): Effect.fn.Return<Verified, ArchiveError> {
+    const pieces: Array<Buffer> = []
+    const visit: Reading.Visit = (entry, content) =>
+      entry.kind === "file" && entry.path.toString() === "run.json" && entry.size <= maxRecordBytes
+        ? content((piece) => Effect.sync(() => void pieces.push(piece)))
+        : Effect.void
+    const read = opened(path, (fd) => Reading.read({ id, fd, path, linksOut: true }, visit))
+    const { bytes, entries } = yield* read.pipe(Reading.asError(id, path))
+    const found = decode(Buffer.concat(pieces).toString())
+    const record = yield* Effect.fromResult(Reading.checkRecord({ id, path }, found))
+    return { id, path, packedBytes: bytes, entries, record }
   }
 )

@@ -59,6 +59,18 @@ export const toRebuild = (record: RunRecord): ReadonlyArray<string> => {
   return [...new Set(trims.flatMap((trim) => trim.paths))]
 }
 
+/**
+ * The globs of trims that were begun since the run ended and did not come to their end: one by these completes them all.
+ *
+ * @category getters
+ * @since 0.1.0
+ */
+export const unfinished = (record: RunRecord): ReadonlyArray<string> => {
+  const start = startOfLast(record)
+  const trims = (record.trimmed ?? []).filter(({ at, pending }) => pending === true && at >= start)
+  return isTerminal(record) ? [...new Set(trims.flatMap((trim) => trim.paths))] : []
+}
+
 /** What a trim matches, to be moved out. */
 interface Plan {
   readonly at: Timestamp

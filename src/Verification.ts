@@ -1,5 +1,6 @@
 /**
- * A look at everything in a store: its directories, every bundle, what is in staging and in the trash, and the index.
+ * A look at everything in a store: its directories, every bundle, every archive, what is in staging and in the trash, and
+ * the index.
  *
  * **Guarantees.** Nothing at all is written unless it is asked for. One bad bundle stops nothing, and nothing that lies
  * there is followed or waited for. What is mended is mended under a claim, so that whoever works in a bundle is never in
@@ -17,6 +18,7 @@ import type { Lease } from "./Lease.ts"
 import type { RunId } from "./RunId.ts"
 import type { RunIndex } from "./RunIndex.ts"
 import type { RunStore } from "./RunStore.ts"
+import { archives } from "./verification/Archives.ts"
 import { index } from "./verification/Index.ts"
 import * as Places from "./verification/Places.ts"
 import type { Finding } from "./VerificationFinding.ts"
@@ -28,13 +30,18 @@ import type { Finding } from "./VerificationFinding.ts"
 export interface Options {
   /**
    * Mend what is safe to mend: crashed runs are recovered, what the dead have left behind and what was never finished
-   * is taken away, the trash is swept, and an index that does not say what is there is set aside.
+   * is taken away, an archive that lies beside its readable bundle too, the trash is swept, and an index that does not
+   * say what is there is set aside.
    */
   readonly repair?: boolean | undefined
   /** Remove bundles whose record nobody can read, if nobody works in them, and sweep the trash. */
   readonly removeUnreadable?: boolean | undefined
+  /** Read every archive whole, and hold it against its manifest; else only the beginning of each, with its record. */
+  readonly archives?: boolean | undefined
   /** Told of each bundle that is looked at. */
   readonly onBundle?: ((id: RunId) => Effect.Effect<void>) | undefined
+  /** Told of each archive that is looked at. */
+  readonly onArchive?: ((id: RunId) => Effect.Effect<void>) | undefined
 }
 
 /**
@@ -65,12 +72,17 @@ export interface Options {
  * @since 0.1.0
  */
 export const check = (options: Options = {}): Stream.Stream<Finding, never, RunStore | Lease | RunIndex> => {
-  const chosen = { repair: options.repair ?? false, removeUnreadable: options.removeUnreadable ?? false }
-  const heard = options.onBundle ?? (() => Effect.void)
+  const chosen = {
+    repair: options.repair ?? false,
+    removeUnreadable: options.removeUnreadable ?? false,
+    archives: options.archives ?? false
+  }
+  const unheard = () => Effect.void
   // The trash comes after everything that may put something into it, and the index after everything that moves a day.
   return Places.root.pipe(
-    Stream.concat(Places.runs(chosen, heard)),
+    Stream.concat(Places.runs(chosen, options.onBundle ?? unheard)),
     Stream.concat(Places.staging(chosen)),
+    Stream.concat(archives(chosen, options.onArchive ?? unheard)),
     Stream.concat(Places.trash(chosen)),
     Stream.concat(index(chosen))
   )

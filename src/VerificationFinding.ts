@@ -8,6 +8,7 @@
  * @since 0.1.0
  */
 import * as Data from "effect/Data"
+import type { ArchiveError } from "./ArchiveError.ts"
 import { describe as describeHolder, type Holder } from "./Holder.ts"
 import { describeDoubt, type Doubt } from "./Liveness.ts"
 import type { RunId } from "./RunId.ts"
@@ -40,10 +41,25 @@ export type Fault = Data.TaggedEnum<{
   Leftover: {}
   /** The run claims to end in the future. */
   ClockAhead: { readonly endedAt: Timestamp }
-  /** A bundle that is being built. */
+  /** A trim was begun and did not come to its end. */
+  TrimPending: { readonly paths: ReadonlyArray<string> }
+  /** What the run has made outside of its bundle could not be undone, so many times, and so it stays. */
+  UndoFailed: { readonly what: string; readonly count: number; readonly message: string }
+  /** A bundle that is being built, or an archive that is being written. */
   Building: { readonly holders: ReadonlyArray<Holder> }
-  /** A bundle whose builder died, or has begun this moment. */
+  /** A bundle or an archive whose builder died, or has begun this moment. */
   Abandoned: {}
+  /** An archive of which it cannot be told whether anybody is writing it. */
+  DraftInDoubt: { readonly reason: string }
+  /** An archive beside its bundle: archiving or restoring it was broken off. */
+  Superseded: {}
+  /**
+   * The same, but the bundle is not to be trusted: its record cannot be read, or is that of another run where there is no
+   * error. So the archive may be all that is left.
+   */
+  OnlyCopy: { readonly error: RecordError | undefined }
+  /** An archive that cannot be restored. */
+  ArchiveUnusable: { readonly error: ArchiveError }
   /** So many removed bundles wait in the trash to be deleted. */
   Waiting: { readonly entries: number }
   /** A removed bundle that a sweep could not delete in whole. */
@@ -109,17 +125,22 @@ const problems: ReadonlySet<Fault["_tag"]> = new Set<Fault["_tag"]>([
   "RecordUnusable",
   "WrongId",
   "LeaseInDoubt",
+  "DraftInDoubt",
+  "OnlyCopy",
+  "ArchiveUnusable",
   "Stuck",
   "IndexWrong"
 ])
+
+const isNewer = (error: RecordError | ArchiveError | undefined) => error?.reason._tag === "NewerVersion"
 
 /**
  * @category getters
  * @since 0.1.0
  */
 export const severityOf = (fault: Fault): Severity => {
-  // Both are of other Leaseholds, and nothing is wrong with them.
-  if (fault._tag === "RecordUnusable" && fault.error.reason._tag === "NewerVersion") return "note"
+  // These are of other Leaseholds, and nothing is wrong with them.
+  if ("error" in fault && isNewer(fault.error)) return "note"
   if (fault._tag === "LeaseInDoubt" && fault.doubt._tag === "ForeignHolder") return "note"
   return problems.has(fault._tag) ? "problem" : "note"
 }
@@ -139,6 +160,21 @@ const article = (kind: string) => /^[aeiou]/.test(kind) ? `an ${kind}` : `a ${ki
 
 const bundles = (number: number) => count(number, "bundle", "bundles")
 
+const describeArchive = ({ message, reason }: ArchiveError): string => {
+  switch (reason._tag) {
+    case "Corrupt":
+      return `is damaged: ${reason.detail}`
+    case "Unsafe":
+      return `is not safe to unpack: ${JSON.stringify(reason.name.slice(0, 100))}: ${reason.why}`
+    case "NewerVersion":
+      return `its record has format version ${reason.version}, which is newer than this program`
+    case "System":
+      return `cannot be read: ${reason.errno.message}`
+    default:
+      return message
+  }
+}
+
 /**
  * A fault in words.
  *
@@ -157,9 +193,19 @@ export const describe = Fault.$match({
   StaleHolder: () => "is the file of a holder that is dead",
   Leftover: () => "was left behind by somebody who died while writing",
   ClockAhead: ({ endedAt }) => `claims to end at ${endedAt}, which is in the future`,
+  TrimPending: ({ paths }) => `a trim of it did not come to its end: ${paths.join(", ")}`,
+  UndoFailed: ({ count: times, message, what }) =>
+    `what it made outside was not undone, in ${count(times, "try", "tries")}, and so it stays: ${what}: ${message}`,
   Building: ({ holders }) =>
     holders.length === 0 ? "is being built" : `is being built by ${holders.map(describeHolder).join(", ")}`,
   Abandoned: () => "was never finished, and nobody works on it",
+  DraftInDoubt: ({ reason }) => `cannot tell whether anybody is writing it: ${reason}`,
+  Superseded: () => "lies beside its bundle, which counts: archiving or restoring it was broken off",
+  OnlyCopy: ({ error }) =>
+    `lies beside its bundle and may be all that is left of the run: ${
+      error === undefined ? "the record of the bundle is that of another run" : error.message
+    }`,
+  ArchiveUnusable: ({ error }) => describeArchive(error),
   Waiting: ({ entries }) =>
     `${count(entries, "removed bundle waits", "removed bundles wait")} in the trash to be deleted`,
   Stuck: () => "was removed and could not be deleted in whole",
@@ -212,6 +258,24 @@ const mendOfRecord = ({ error, held }: Extract<Fault, { readonly _tag: "RecordUn
     ? "put the bundle back, or: leasehold verify --remove-unreadable"
     : removeUnreadable
 
+const mendOfOnlyCopy = (error: RecordError | undefined, id: RunId | undefined): string =>
+  isNewer(error)
+    ? "use a newer leasehold"
+    : error === undefined
+    ? `put its own run.json back; or move the bundle out of the store, and then: leasehold restore ${id}`
+    : `put back a copy of run.json; or: leasehold verify --remove-unreadable, and then: leasehold restore ${id}`
+
+const mendOfArchive = ({ reason }: ArchiveError, { id, where }: Pick<Finding, "id" | "where">): string =>
+  reason._tag === "NewerVersion"
+    ? "use a newer leasehold"
+    : reason._tag !== "System"
+    ? `put a copy of it back, or, if there is none: leasehold rm ${id}`
+    : reason.errno.code === "EACCES"
+    ? `give its owner back the right to read it: chmod u+rw ${quoted(where)}`
+    : "see to its disk, or put a copy of it back"
+
+const dirOf = (path: string) => path.slice(0, path.lastIndexOf("/"))
+
 /**
  * What would mend a fault: a command, or words. Nothing where nothing has to be done, or nothing can.
  *
@@ -227,7 +291,7 @@ export const mendOf = ({ fault, id, where }: Omit<Finding, "outcome">): string |
     case "Unlistable":
       return `give its owner back the right to read it: chmod u+rwx ${quoted(where)}`
     case "WrongDay":
-      return `mv ${quoted(where)} ${quoted(fault.place)}`
+      return `mkdir -p ${quoted(dirOf(fault.place))} && mv -n ${quoted(where)} ${quoted(fault.place)}`
     case "RecordUnusable":
       return mendOfRecord(fault)
     case "WrongId":
@@ -236,6 +300,16 @@ export const mendOf = ({ fault, id, where }: Omit<Finding, "outcome">): string |
       return mendOfDoubt(fault.doubt)
     case "Crashed":
       return "leasehold recover"
+    case "TrimPending":
+      return `leasehold trim ${id} ${fault.paths.map((path) => `--path ${quoted(path)}`).join(" ")}`
+    case "UndoFailed":
+      return `see to that, and the next pass tries again; or remove the run: leasehold rm ${id}`
+    case "DraftInDoubt":
+      return `if nobody archives a run at this moment: rm ${quoted(where)}`
+    case "OnlyCopy":
+      return mendOfOnlyCopy(fault.error, id)
+    case "ArchiveUnusable":
+      return mendOfArchive(fault.error, { id, where })
     case "Waiting":
       return `leasehold prune, or: ${repair}`
     case "Stuck":
@@ -243,6 +317,7 @@ export const mendOf = ({ fault, id, where }: Omit<Finding, "outcome">): string |
     case "StaleHolder":
     case "Leftover":
     case "Abandoned":
+    case "Superseded":
     case "IndexUnusable":
     case "IndexWrong":
       return repair

@@ -188,6 +188,15 @@ const withdraw = Effect.fnUntraced(
 
 const pinned = ({ pin }: RunRecord) => pin === undefined ? undefined : ArchiveReason.Pinned({ reason: pin.reason })
 
+/** Nobody could restore it. */
+const refuseForeign = ({ id }: Target, record: RunRecord) =>
+  Effect.fail(
+    new ArchiveError({
+      id,
+      reason: ArchiveReason.NotPackable({ path: "run.json", why: `it is the record of ${record.id}` })
+    })
+  )
+
 /**
  * Archives a run that the caller has claimed, and takes its bundle out of the store. What the run has made outside is
  * undone first, while the bundle is still where it was, so that the archive says so.
@@ -201,6 +210,7 @@ export const archive = Effect.fnUntraced(function*(
 ): Effect.fn.Return<Written, ArchiveError | StoreError, Scope.Scope | RunStore> {
   const files = yield* Files
   const { target } = claim
+  if (claim.record.id !== target.id) return yield* refuseForeign(target, claim.record)
   if (!isTerminal(claim.record)) yield* Recovery.recover(claim)
   const record = yield* withdraw(root, claim, {
     until,

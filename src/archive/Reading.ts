@@ -4,9 +4,12 @@
  */
 import * as Data from "effect/Data"
 import * as Effect from "effect/Effect"
+import * as Result from "effect/Result"
 import * as NodeCrypto from "node:crypto"
+import { ArchiveError, ArchiveReason } from "../ArchiveError.ts"
 import type { Errno } from "../internal/Errno.ts"
 import type { RunId } from "../RunId.ts"
+import { isTerminal, type RecordError, type RunRecord } from "../RunRecord.ts"
 import { type ArchiveEntry, fromHeader, shownName } from "./ArchiveEntry.ts"
 import * as Manifest from "./Manifest.ts"
 import * as Tar from "./Tar.ts"
@@ -24,6 +27,24 @@ export class Unsafe extends Data.TaggedError("Unsafe")<{ readonly name: string; 
  * @internal
  */
 export class Corrupt extends Data.TaggedError("Corrupt")<{ readonly detail: string }> {}
+
+/**
+ * In the words of whoever asked for the archive.
+ *
+ * @internal
+ */
+export const asError = (id: RunId, path: string) =>
+  Effect.mapError((error: Errno | Unsafe | Corrupt): ArchiveError => {
+    const because = (reason: ArchiveReason) => new ArchiveError({ id, reason })
+    switch (error._tag) {
+      case "Errno":
+        return because(ArchiveReason.System({ errno: error }))
+      case "Unsafe":
+        return because(ArchiveReason.Unsafe({ name: error.name, why: error.why }))
+      case "Corrupt":
+        return because(ArchiveReason.Corrupt({ path, detail: error.detail }))
+    }
+  })
 
 /** @internal */
 export interface Source {
@@ -157,3 +178,24 @@ export const readRecord = (
       )
     )
   })
+
+/**
+ * The record of an archive, when it is the one that must be there.
+ *
+ * @internal
+ */
+export const checkRecord = (
+  { id, path }: Pick<Source, "id" | "path">,
+  record: Result.Result<RunRecord, RecordError>
+): Result.Result<RunRecord, ArchiveError> => {
+  const refuse = (reason: ArchiveReason) => Result.fail(new ArchiveError({ id, reason }))
+  const corrupt = (detail: string) => refuse(ArchiveReason.Corrupt({ path, detail }))
+  if (Result.isFailure(record)) {
+    const { message, reason } = record.failure
+    return reason._tag === "NewerVersion"
+      ? refuse(ArchiveReason.NewerVersion({ version: reason.version }))
+      : corrupt(message)
+  }
+  if (record.success.id !== id) return corrupt(`its record is that of ${record.success.id}`)
+  return isTerminal(record.success) ? Result.succeed(record.success) : corrupt("its record says that it is running")
+}

@@ -4,12 +4,10 @@
  */
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
-import * as Result from "effect/Result"
 import * as Scope from "effect/Scope"
 import { ArchiveError, ArchiveReason } from "../ArchiveError.ts"
 import * as Place from "../internal/ArchivePlace.ts"
 import { attempts, makeDirectoryIn, mayPass, publish } from "../internal/BundleBuilder.ts"
-import type { Errno } from "../internal/Errno.ts"
 import { Files } from "../internal/Files.ts"
 import { syncDirectory } from "../internal/io.ts"
 import * as RecordFile from "../internal/RecordFile.ts"
@@ -17,10 +15,10 @@ import { tentatively } from "../internal/Tentative.ts"
 import * as Trash from "../internal/Trash.ts"
 import type { Held, Lease, LeaseError } from "../Lease.ts"
 import type { RunId } from "../RunId.ts"
-import { isTerminal, type RunRecord, timestamp } from "../RunRecord.ts"
+import { type RunRecord, timestamp } from "../RunRecord.ts"
 import { removeStaged } from "../RunRemoval.ts"
 import { StoreError, StoreReason } from "../StoreError.ts"
-import type { Corrupt, Unsafe } from "./Reading.ts"
+import { asError, checkRecord } from "./Reading.ts"
 import { unpack } from "./Unpacking.ts"
 
 /** @internal */
@@ -37,19 +35,6 @@ export interface Restored {
 }
 
 const refuse = (id: RunId, reason: ArchiveReason) => Effect.fail(new ArchiveError({ id, reason }))
-
-const asError = (id: RunId, path: string) =>
-  Effect.mapError((error: Errno | Unsafe | Corrupt): ArchiveError => {
-    const because = (reason: ArchiveReason) => new ArchiveError({ id, reason })
-    switch (error._tag) {
-      case "Errno":
-        return because(ArchiveReason.System({ errno: error }))
-      case "Unsafe":
-        return because(ArchiveReason.Unsafe({ name: error.name, why: error.why }))
-      case "Corrupt":
-        return because(ArchiveReason.Corrupt({ path, detail: error.detail }))
-    }
-  })
 
 const isThere = Effect.fnUntraced(function*(path: string) {
   const files = yield* Files
@@ -85,14 +70,6 @@ const clear = Effect.fnUntraced(function*({ lease, root }: Store, id: RunId, sta
   )
 })
 
-const readRecord = Effect.fnUntraced(function*(id: RunId, staged: string, path: string) {
-  const record = yield* RecordFile.read(staged)
-  const corrupt = (detail: string) => refuse(id, ArchiveReason.Corrupt({ path, detail }))
-  if (Result.isFailure(record)) return yield* corrupt(record.failure.message)
-  if (record.success.id !== id) return yield* corrupt(`its record is that of ${record.success.id}`)
-  return isTerminal(record.success) ? record.success : yield* corrupt("its record says that it is running")
-})
-
 /** A directory of its own, with a lease on it before anything else is in there. */
 const lay = Effect.fnUntraced(function*({ lease, root }: Store, id: RunId, staged: string) {
   yield* makeDirectoryIn(`${root}/staging`, staged)
@@ -115,7 +92,7 @@ const build = Effect.fnUntraced(function*(
       Effect.catchTag("Errno", (errno) => refuse(id, ArchiveReason.System({ errno })))
     )
     yield* interruptibly(unpack({ id, fd, path, linksOut }, staged)).pipe(asError(id, path))
-    const record = yield* readRecord(id, staged, path)
+    const record = yield* Effect.fromResult(checkRecord({ id, path }, yield* RecordFile.read(staged)))
     // Before anybody can see the bundle, so that no pass takes it for as old as its run.
     yield* Place.writeMark(root, id, timestamp(yield* DateTime.now)).pipe(asError(id, path))
     yield* publish(staged, dir(id)).pipe(asError(id, path))

@@ -31,6 +31,10 @@ const documentOf = (finding: Finding): typeof Documents.FoundFault.Type => {
 }
 
 const flags = {
+  archives: Flag.Boolean("archives").pipe(
+    Flag.withDescription("Read every archive whole, and hold what is in it against its manifest"),
+    Flag.withDefault(false)
+  ),
   repair: Flag.Boolean("repair").pipe(
     Flag.withDescription("Mend what is safe to mend"),
     Flag.withDefault(false)
@@ -69,13 +73,16 @@ const tallyOf = (findings: ReadonlyArray<Finding>) => ({
 })
 
 export const verify = Command.make("verify", flags).pipe(
-  Command.withDescription("Check every run and the index, and say what is wrong and what would mend it"),
-  Command.withHandler(Effect.fn(function*({ removeUnreadable, repair }) {
+  Command.withDescription("Check every run, every archive and the index, and say what is wrong and what would mend it"),
+  Command.withHandler(Effect.fn(function*({ archives, removeUnreadable, repair }) {
     const { root } = yield* RunStore
     const isJson = yield* Json
     let checked = 0
     const onBundle = () => Effect.sync(() => void checked++)
-    const findings = yield* Verification.check({ repair, removeUnreadable, onBundle }).pipe(
+    let archived = 0
+    const onArchive = () => Effect.sync(() => void archived++)
+    const options = { repair, removeUnreadable, archives, onBundle, onArchive }
+    const findings = yield* Verification.check(options).pipe(
       Stream.tap((finding) => isJson ? Effect.void : Console.log(lines(root, finding))),
       Stream.runCollect
     )
@@ -87,14 +94,15 @@ export const verify = Command.make("verify", flags).pipe(
           version: 1,
           root,
           checked,
+          archives: archived,
           findings: findings.map(documentOf),
           ...tally
         } satisfies typeof Documents.Verify.Type
       )
       : Console.error(
-        `${countOf(checked, "run")} checked: ${countOf(problems, "problem")}, ${
-          countOf(notes, "note")
-        }, ${mended} mended`
+        `${countOf(checked, "run")}${archived === 0 ? "" : ` and ${countOf(archived, "archive")}`} checked: ${
+          countOf(problems, "problem")
+        }, ${countOf(notes, "note")}, ${mended} mended`
       )
     if (problems > 0) return yield* Effect.fail(new ExitWith(1))
   })),

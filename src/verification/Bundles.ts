@@ -6,11 +6,13 @@ import { Files } from "../internal/Files.ts"
 import * as RecordLock from "../internal/RecordLock.ts"
 import { type Claim, Lease, type LeaseError } from "../Lease.ts"
 import type { Liveness } from "../Liveness.ts"
+import * as OnRemove from "../OnRemove.ts"
 import * as Recovery from "../Recovery.ts"
 import { type RecordError, type RunRecord, toMillis } from "../RunRecord.ts"
 import * as RunRemoval from "../RunRemoval.ts"
 import { type Entry, RunStore } from "../RunStore.ts"
 import type { StoreError } from "../StoreError.ts"
+import { unfinished } from "../TrimHistory.ts"
 import { Fault, type Finding, Outcome } from "../VerificationFinding.ts"
 import { finding, type Options } from "./Options.ts"
 
@@ -71,12 +73,25 @@ const ofRecord = ({ dir, id }: Entry, record: RunRecord, now: number): ReadonlyA
     : [{ fault: Fault.ClockAhead({ endedAt: record.endedAt }), where: dir }])
 ]
 
+/** What was begun and is still to be done, and nobody is at. */
+const ofUnfinished = ({ dir }: Entry, record: RunRecord): ReadonlyArray<Defect> => {
+  const paths = unfinished(record)
+  const failing = OnRemove.pending(record).flatMap((registered) => {
+    const { count = 0, message = "" } = registered.failure ?? {}
+    return count < 2 ? [] : [Fault.UndoFailed({ what: OnRemove.describe(registered), count, message })]
+  })
+  return [...(paths.length === 0 ? [] : [Fault.TrimPending({ paths })]), ...failing].map((fault) => ({
+    fault,
+    where: dir
+  }))
+}
+
 const ofDead = Effect.fnUntraced(function*(entry: Entry, record: RunRecord, now: number) {
   const { dir } = entry
   const crashed: ReadonlyArray<Defect> = record.status === "running"
     ? [{ fault: Fault.Crashed(), where: dir, mend: (claim) => Effect.asVoid(Recovery.recover(claim)) }]
     : []
-  return [...ofRecord(entry, record, now), ...crashed, ...yield* tracesOf(dir)]
+  return [...ofRecord(entry, record, now), ...ofUnfinished(entry, record), ...crashed, ...yield* tracesOf(dir)]
 })
 
 const ofUnusable = ({ dir }: Entry, error: RecordError, liveness: Liveness): ReadonlyArray<Defect> => {

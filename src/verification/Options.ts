@@ -5,6 +5,7 @@ import { type Fault, type Finding, Outcome } from "../VerificationFinding.ts"
 export interface Options {
   readonly repair: boolean
   readonly removeUnreadable: boolean
+  readonly archives: boolean
 }
 
 /** @internal */

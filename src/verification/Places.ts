@@ -2,6 +2,7 @@
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import * as Stream from "effect/Stream"
+import * as ArchivePlace from "../internal/ArchivePlace.ts"
 import { Files, type Kind } from "../internal/Files.ts"
 import { Lease } from "../Lease.ts"
 import * as RunId from "../RunId.ts"
@@ -12,21 +13,27 @@ import { Fault, type Finding, Outcome } from "../VerificationFinding.ts"
 import { check } from "./Bundles.ts"
 import { finding, type Options } from "./Options.ts"
 
-interface Named {
+/** @internal */
+export interface Named {
   readonly name: string
   readonly path: string
   readonly kind: Kind | undefined
 }
 
-interface Listed {
+/** @internal */
+export interface Listed {
   readonly entries: ReadonlyArray<Named>
   readonly findings: ReadonlyArray<Finding>
 }
 
 const nothing: Listed = { entries: [], findings: [] }
 
-/** What is in a directory, by name; one that is not there has nothing in it, and a link is not followed. */
-const list = Effect.fnUntraced(function*(path: string): Effect.fn.Return<Listed> {
+/**
+ * What is in a directory, by name; one that is not there has nothing in it, and a link is not followed.
+ *
+ * @internal
+ */
+export const list = Effect.fnUntraced(function*(path: string): Effect.fn.Return<Listed> {
   const files = yield* Files
   const there = yield* Effect.result(files.lstat(path))
   // Something else in its place is found where that place is looked at.
@@ -46,7 +53,8 @@ const list = Effect.fnUntraced(function*(path: string): Effect.fn.Return<Listed>
   )
 })
 
-const misplaced = (path: string, expected: "directory" | "file", kind: Kind | undefined) =>
+/** @internal */
+export const misplaced = (path: string, expected: "directory" | "file", kind: Kind | undefined) =>
   finding(Fault.Misplaced({ expected, kind: kind ?? "thing of an unknown kind" }), path)
 
 // == the root
@@ -88,8 +96,12 @@ const checkNamed = Effect.fnUntraced(function*(day: string, { name, path }: Name
   return yield* check(entry.success, options)
 })
 
-/** Told of each bundle that is looked at. */
-type Heard = (id: RunId.RunId) => Effect.Effect<void>
+/**
+ * Told of each run that is looked at.
+ *
+ * @internal
+ */
+export type Heard = (id: RunId.RunId) => Effect.Effect<void>
 
 const checkDay = (day: Named, options: Options, heard: Heard): Stream.Stream<Finding, never, RunStore | Lease> => {
   if (!RunId.isDay(day.name)) return Stream.make(finding(Fault.Strange(), day.path))
@@ -122,8 +134,33 @@ const stagedFault = Effect.fnUntraced(function*(dir: string, id: RunId.RunId) {
     : Fault.Abandoned()
 })
 
-const checkStaged = Effect.fnUntraced(function*({ kind, name, path }: Named, options: Options) {
+/** Who writes it has it locked, and says no more of himself. */
+const draftFault = (path: string) =>
+  Effect.match(Effect.scoped(ArchivePlace.lock(path)), {
+    onSuccess: (locked) =>
+      locked === "busy" ? Fault.Building({ holders: [] }) : locked === "absent" ? undefined : Fault.Abandoned(),
+    onFailure: ({ message }) => Fault.DraftInDoubt({ reason: message })
+  })
+
+const checkDraft = Effect.fnUntraced(function*({ kind, path }: Named, id: RunId.RunId, options: Options) {
+  if (kind !== "file") return [misplaced(path, "file", kind)]
+  const fault = yield* draftFault(path)
+  // Put in its place while we looked.
+  if (fault === undefined) return []
+  if (fault._tag !== "Abandoned" || !options.repair) return [finding(fault, path, { id })]
+  const { root } = yield* RunStore
+  const outcome = yield* Effect.match(ArchivePlace.clearDraft(root, id), {
+    onSuccess: (gone) => gone ? Outcome.Mended() : Outcome.Failed({ reason: "somebody is writing it" }),
+    onFailure: ({ message }) => Outcome.Failed({ reason: message })
+  })
+  return [finding(fault, path, { id, outcome })]
+})
+
+const checkStaged = Effect.fnUntraced(function*(named: Named, options: Options) {
   const files = yield* Files
+  const { kind, name, path } = named
+  const archived = ArchivePlace.idOf(name)
+  if (archived !== undefined) return yield* checkDraft(named, archived, options)
   if (!RunId.isRunId(name)) return [finding(Fault.Strange(), path)]
   if (kind !== "directory") return [misplaced(path, "directory", kind)]
   const fault = yield* stagedFault(path, name)

@@ -298,7 +298,7 @@ describe("verify", () => {
         const staged = "20261101T000000000Z-aaaaaaaa"
         const before = everything(root)
         const found = yield* json(root, "verify")
-        assert.strictEqual(keys(found), "checked code findings mended notes problems root stderr version")
+        assert.strictEqual(keys(found), "archives checked code findings mended notes problems root stderr version")
         assert.isTrue(
           found.findings.every((each: object) => keys(each) === "id kind mend message outcome path reason severity")
         )
@@ -357,6 +357,31 @@ describe("verify", () => {
         assert.strictEqual(people.code, 0)
         assert.match(people.stdout, /^note +runs\/.*: run.json has format version 2;/m)
         assert.match(people.stderr, /^4 runs checked: 0 problems, 2 notes, 0 mended$/m)
+      })
+    ))
+
+  it.live("reads the archive, in part or whole, and says what would mend what", () =>
+    inStore((root) =>
+      Effect.gen(function*() {
+        const [sound, damaged] = series(root, 2, old(), { size: 300_000 }) as [Made, Made]
+        const { archived } = yield* json(root, "archive", sound.id, damaged.id)
+        NFS.truncateSync(archived[1].path, archived[1].bytes - 20)
+        NFS.writeFileSync(`${root}/staging/${sound.id}.tar.zst`, "half an archive")
+        const brought = yield* json(root, "verify", "--repair")
+        assert.deepStrictEqual([brought.code, brought.checked, brought.archives], [0, 0, 2])
+        assert.deepStrictEqual(brief(brought.findings), [`abandoned note mended ${sound.id}`])
+        const whole = yield* json(root, "verify", "--archives")
+        assert.deepStrictEqual([whole.code, whole.problems, whole.findings[0].path], [1, 1, archived[1].path])
+        assert.deepStrictEqual(brief(whole.findings), [`archiveUnusable problem left ${damaged.id}`])
+        assert.match(whole.findings[0].message, /^is damaged: /)
+        const people = yield* run(root, ["verify", "--archives"])
+        assert.match(
+          people.stdout,
+          /^problem +archive\/\S+\.tar\.zst: is damaged: .*\n +to mend it: put a copy of it back/
+        )
+        assert.match(people.stderr, /^0 runs and 2 archives checked: 1 problem, 0 notes, 0 mended$/m)
+        yield* run(root, ["rm", damaged.id])
+        assert.strictEqual((yield* run(root, ["verify", "--archives"])).code, 0)
       })
     ))
 

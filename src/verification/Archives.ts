@@ -1,0 +1,99 @@
+/**
+ * The archive: what lies in its days, and whether it can be restored. Beside a bundle of the same run an archive is what
+ * somebody has left who died, unless it is all that is left of the run; or somebody is at it, and has it locked.
+ */
+import * as Effect from "effect/Effect"
+import * as Result from "effect/Result"
+import * as Stream from "effect/Stream"
+import * as Place from "../internal/ArchivePlace.ts"
+import { Files } from "../internal/Files.ts"
+import * as RunArchive from "../RunArchive.ts"
+import * as RunId from "../RunId.ts"
+import { type Entry, RunStore } from "../RunStore.ts"
+import { Fault, type Finding, Outcome } from "../VerificationFinding.ts"
+import { finding, type Options } from "./Options.ts"
+import { type Heard, list, misplaced, type Named } from "./Places.ts"
+
+// == whether it can be restored
+
+const isGone = ({ reason }: RunArchive.ArchiveError) => reason._tag === "System" && reason.errno.code === "ENOENT"
+
+const checkAlone = Effect.fnUntraced(function*(path: string, id: RunId.RunId, options: Options) {
+  const read: Effect.Effect<unknown, RunArchive.ArchiveError> = options.archives
+    ? RunArchive.verify({ id, path })
+    : RunArchive.readRecord({ id, path })
+  return yield* Effect.match(read, {
+    onSuccess: () => [],
+    onFailure: (error) => isGone(error) ? [] : [finding(Fault.ArchiveUnusable({ error }), path, { id })]
+  })
+})
+
+// == beside its bundle
+
+/** Whether the bundle can stand for the run. */
+const faultBeside = ({ id, record }: Entry): Fault => {
+  if (Result.isFailure(record)) return Fault.OnlyCopy({ error: record.failure })
+  return record.success.id === id ? Fault.Superseded() : Fault.OnlyCopy({ error: undefined })
+}
+
+const drop = (root: string, id: RunId.RunId) =>
+  Effect.match(Place.remove(root, id), {
+    onSuccess: () => Outcome.Mended(),
+    onFailure: ({ message }) => Outcome.Failed({ reason: message })
+  })
+
+/** The bundle is looked at under the lock, and cannot be archived anew while we have it. */
+const checkBeside = Effect.fnUntraced(
+  function*(path: string, id: RunId.RunId, options: Options) {
+    const { get, root } = yield* RunStore
+    const locked = yield* Effect.result(Place.lock(path))
+    if (Result.isSuccess(locked) && typeof locked.success === "string") return []
+    const entry = yield* Effect.result(get(id))
+    // Removed meanwhile, and its archive with it.
+    if (Result.isFailure(entry)) return []
+    const fault = faultBeside(entry.success)
+    if (fault._tag !== "Superseded") return [finding(fault, path, { id }), ...yield* checkAlone(path, id, options)]
+    if (!options.repair) return [finding(fault, path, { id })]
+    const outcome = Result.isFailure(locked)
+      ? Outcome.Failed({ reason: locked.failure.message })
+      : yield* drop(root, id)
+    return [finding(fault, path, { id, outcome })]
+  },
+  Effect.scoped
+)
+
+// == every name
+
+const checkNamed = Effect.fnUntraced(function*(day: string, named: Named, options: Options, heard: Heard) {
+  const files = yield* Files
+  const { dir, root } = yield* RunStore
+  const { kind, name, path } = named
+  const id = Place.idOf(name)
+  if (id === undefined) return [finding(Fault.Strange(), path)]
+  if (kind !== "file") return [misplaced(path, "file", kind)]
+  if (RunId.day(id) !== day) return [finding(Fault.WrongDay({ place: Place.pathOf(root, id) }), path, { id })]
+  yield* heard(id)
+  return (yield* Effect.isSuccess(files.lstat(dir(id))))
+    ? yield* checkBeside(path, id, options)
+    : yield* checkAlone(path, id, options)
+})
+
+const checkDay = (day: Named, options: Options, heard: Heard): Stream.Stream<Finding, never, RunStore> => {
+  if (!RunId.isDay(day.name)) return Stream.make(finding(Fault.Strange(), day.path))
+  if (day.kind !== "directory") return Stream.make(misplaced(day.path, "directory", day.kind))
+  return Stream.unwrap(Effect.map(list(day.path), ({ entries, findings }) =>
+    Stream.fromIterable(entries).pipe(
+      Stream.mapEffect((named) => checkNamed(day.name, named, options, heard), { concurrency: 2 }),
+      Stream.flattenIterable,
+      (checked) => Stream.concat(Stream.fromIterable(findings), checked)
+    )))
+}
+
+/** @internal */
+export const archives = (options: Options, heard: Heard): Stream.Stream<Finding, never, RunStore> =>
+  Stream.unwrap(Effect.gen(function*() {
+    const { root } = yield* RunStore
+    const { entries, findings } = yield* list(`${root}/archive`)
+    const days = Stream.fromIterable(entries).pipe(Stream.flatMap((day) => checkDay(day, options, heard)))
+    return Stream.concat(Stream.fromIterable(findings), days)
+  }))
