@@ -250,7 +250,8 @@ export const Recover = Schema.Struct({
 })
 
 /**
- * `du --json`. `complete` is false where a part could not be read, and `bytes` is then of the rest.
+ * `du --json`. `complete` is false where a part could not be read, and `bytes` is then of the rest. All of
+ * `runs` are `bytes`; what is archived, removed or being built is not among them.
  *
  * @category schemas
  * @since 0.1.0
@@ -259,6 +260,7 @@ export const Du = Schema.Struct({
   version,
   runs: Schema.Array(Schema.Struct({ id: RunId, bytes: Schema.Natural, complete: Schema.Boolean })),
   bytes: Schema.Natural,
+  archiveBytes: Schema.Natural,
   trashBytes: Schema.Natural,
   stagingBytes: Schema.Natural
 })

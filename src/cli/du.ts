@@ -63,12 +63,14 @@ export const du = Command.make("du", { runs: runNames({ min: 0 }) }).pipe(
     const measured = yield* measureAll(runs)
     const trash = yield* measureIn(`${root}/trash`)
     const staging = yield* measureIn(`${root}/staging`)
+    const archive = yield* measureIn(`${root}/archive`)
     const bytes = sum(measured)
     if (yield* Json) {
       const document: typeof Documents.Du.Type = {
         version: 1,
         runs: measured.map(({ id, usage }) => ({ id, bytes: usage.bytes, complete: isComplete(usage) })),
         bytes,
+        archiveBytes: archive.bytes,
         trashBytes: trash.bytes,
         stagingBytes: staging.bytes
       }
@@ -79,7 +81,7 @@ export const du = Command.make("du", { runs: runNames({ min: 0 }) }).pipe(
     const rows = [
       ...largestFirst.map(({ id, usage }) => row(usage, id)),
       ...(runs.length === 1 ? [] : [row(total, "total")]),
-      ...(runs.length > 0 ? [] : [row(trash, "in the trash"), row(staging, "being built")])
+      ...(runs.length > 0 ? [] : [row(archive, "archived"), row(trash, "in the trash"), row(staging, "being built")])
     ]
     yield* Console.log(table(rows))
   })),

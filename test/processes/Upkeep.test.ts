@@ -2,6 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import type * as Scope from "effect/Scope"
 import * as NodeChildProcess from "node:child_process"
+import * as NodeCrypto from "node:crypto"
 import * as NFS from "node:fs"
 import * as NodePath from "node:path"
 import { bundle, type Made, series } from "../support/Fabricate.ts"
@@ -213,7 +214,7 @@ describe("recover", () => {
 })
 
 describe("du", () => {
-  it.live("tells the bytes of each run, the largest first for people, and what waits in the trash", () =>
+  it.live("tells the bytes of each run, the largest first for people, and what is archived or in the trash", () =>
     inStore((root) =>
       Effect.gen(function*() {
         const small = bundle(root, { startedAt: old(), size: 10 })
@@ -225,7 +226,7 @@ describe("du", () => {
         NFS.mkdirSync(`${root}/trash/x/y`, { recursive: true })
         NFS.writeFileSync(`${root}/trash/x/y/data`, Buffer.alloc(100_000, 1))
         const answer = yield* json(root, "du")
-        assert.strictEqual(keys(answer), "bytes code runs stagingBytes stderr trashBytes version")
+        assert.strictEqual(keys(answer), "archiveBytes bytes code runs stagingBytes stderr trashBytes version")
         const bytes = new Map<string, number>(
           answer.runs.map((each: { id: string; bytes: number }) => [each.id, each.bytes])
         )
@@ -236,11 +237,18 @@ describe("du", () => {
         assert.isBelow(bytes.get(large.id)!, 4 * 1024 * 1024)
         assert.strictEqual(answer.bytes, [...bytes.values()].reduce((left, right) => left + right))
         assert.isAtLeast(answer.trashBytes, 100_000)
-        assert.strictEqual(answer.stagingBytes, 0)
+        assert.deepStrictEqual([answer.stagingBytes, answer.archiveBytes], [0, 0])
         const lines = (yield* run(root, ["du"])).stdout.trimEnd().split("\n")
         assert.match(lines[0] ?? "", new RegExp(`3\\.\\d MiB  ${large.id}$`))
-        assert.match(lines.slice(-3).join("\n"), /total\n.*in the trash\n.*being built$/)
+        assert.match(lines.slice(-3).join("\n"), /archived\n.*in the trash\n.*being built$/)
         assert.deepStrictEqual(idsOf((yield* json(root, "du", "latest")).runs), [small.id])
+        NFS.writeFileSync(`${large.dir}/artifacts/noise`, NodeCrypto.randomBytes(2 * 1024 * 1024))
+        yield* run(root, ["archive", large.id])
+        const after = yield* json(root, "du")
+        assert.sameMembers(idsOf(after.runs), idsOf([small, sparse]))
+        assert.isAtLeast(after.archiveBytes, 2 * 1024 * 1024)
+        assert.isBelow(after.archiveBytes, 3 * 1024 * 1024)
+        assert.match((yield* run(root, ["du"])).stdout, /2\.\d MiB {2}archived$/m)
         assert.strictEqual((yield* run(root, ["du", "2031"])).code, 5)
       })
     ))
