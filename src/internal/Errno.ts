@@ -36,6 +36,7 @@ const words: Record<string, string> = {
   EOPNOTSUPP: "not supported here",
   EPERM: "not permitted",
   EROFS: "the file system is read-only",
+  EXDEV: "lies on another file system",
   ETIMEDOUT: "the system did not answer in time"
 }
 

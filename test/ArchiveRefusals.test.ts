@@ -1,0 +1,181 @@
+/** Archives on disks that refuse: no locks, no writing, no space. Nothing is lost, and it is said what was refused. */
+import { assert, describe, it } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import * as NFS from "node:fs"
+import * as Place from "../src/internal/ArchivePlace.ts"
+import { Errno } from "../src/internal/Errno.ts"
+import { Files, type FilesApi, Flags, node } from "../src/internal/Files.ts"
+import { Locks, type LocksApi } from "../src/internal/Locks.ts"
+import type { LeaseError } from "../src/Lease.ts"
+import * as RunArchive from "../src/RunArchive.ts"
+import type { RunId } from "../src/RunId.ts"
+import type { StoreError } from "../src/StoreError.ts"
+import * as TrashSweep from "../src/TrashSweep.ts"
+import { names } from "./support/CommandLine.ts"
+import { bundle } from "./support/Fabricate.ts"
+import { everything } from "./support/Snapshot.ts"
+import { inStore, makeStore, type World } from "./support/Stores.ts"
+import { day } from "./support/Time.ts"
+
+type Refused = RunArchive.ArchiveError | StoreError | LeaseError
+
+const size = 700_000
+
+const refuse = (code: string, call: string, path: string) =>
+  Effect.fail(new Errno({ code, call, path, cause: undefined }))
+
+/** A disk on which some calls are refused, by what they are about. */
+const refusing = (code: string, isRefused: (call: string, args: ReadonlyArray<unknown>) => boolean): FilesApi =>
+  Object.fromEntries(
+    Object.entries(node).map(([call, perform]) => [
+      call,
+      (...args: ReadonlyArray<unknown>) =>
+        isRefused(call, args)
+          ? refuse(code, call, String(args.find((arg) => typeof arg === "string")))
+          : (perform as (...args: ReadonlyArray<unknown>) => Effect.Effect<unknown, Errno>)(...args)
+    ])
+  ) as unknown as FilesApi
+
+const without: LocksApi = {
+  tryShared: (_, path) => refuse("ENOLCK", "lock", path),
+  tryExclusive: (_, path) => refuse("ENOLCK", "lock", path),
+  tryDowngrade: (_, path) => refuse("ENOLCK", "lock", path)
+}
+
+const changes: ReadonlySet<string> = new Set(["unlink", "rmdir", "rename", "mkdir"])
+
+/** What a read-only file system does with the archive on it. */
+const readOnly = (root: string) =>
+  refusing(
+    "EROFS",
+    (call, args) =>
+      (changes.has(call) && args.some((arg) => String(arg).startsWith(`${root}/archive`))) ||
+      (call === "open" && String(args[0]).startsWith(`${root}/archive`) && args[1] === Flags.lock)
+  )
+
+const code = <E extends { readonly _tag: string }>(error: E) =>
+  error instanceof RunArchive.ArchiveError && error.reason._tag === "System" ? error.reason.errno.code : error._tag
+
+/** The file of whoever claims a run comes and goes. */
+const content = (dir: string) => everything(dir).filter((line) => !/^(\.|holders) /.test(line))
+
+const made = (root: string) => {
+  makeStore(root)
+  NFS.mkdirSync(`${root}/staging`)
+  return bundle(root, { startedAt: Date.now() - day, size })
+}
+
+const archived = Effect.fnUntraced(function*(root: string) {
+  const { dir, id } = made(root)
+  yield* RunArchive.archive(id)
+  yield* TrashSweep.sweepAll(root)
+  return { dir, id, path: Place.pathOf(root, id) }
+})
+
+const comesBack = Effect.fnUntraced(function*(dir: string, id: RunId) {
+  yield* RunArchive.restore(id)
+  assert.strictEqual(NFS.statSync(`${dir}/artifacts/data`).size, size)
+})
+
+describe("where the file system has no locks", () => {
+  it.live("an archive is neither restored nor gone on with nor removed, and nothing is touched", () =>
+    inStore((root) =>
+      Effect.gen(function*() {
+        const { dir, id } = yield* archived(root)
+        const before = everything(root)
+        const attempts = [RunArchive.restore(id), RunArchive.remove(id), Effect.scoped(RunArchive.resume(id))]
+        for (const attempt of attempts.map((each) => Effect.asVoid<unknown, Refused, World>(each))) {
+          const error = yield* Effect.flip(Effect.provideService(attempt, Locks, without))
+          assert.strictEqual(code(error), "ENOLCK")
+          assert.match(error.message, /the file system cannot lock/)
+        }
+        assert.deepStrictEqual(everything(root), before)
+        yield* comesBack(dir, id)
+      })
+    ))
+})
+
+describe("on a read-only file system", () => {
+  it.live("an archive stays, and so does a run that was to be archived", () =>
+    inStore((root) =>
+      Effect.gen(function*() {
+        const { dir, id } = yield* archived(root)
+        const other = bundle(root, { startedAt: Date.now() - 2 * day })
+        const before = everything(root)
+        const frozen = <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.provideService(effect, Files, readOnly(root))
+        assert.strictEqual(code(yield* Effect.flip(frozen(RunArchive.restore(id)))), "EROFS")
+        assert.strictEqual(code(yield* Effect.flip(frozen(RunArchive.remove(id)))), "EROFS")
+        assert.deepStrictEqual(everything(root), before)
+        assert.strictEqual(code(yield* Effect.flip(frozen(RunArchive.archive(other.id)))), "EROFS")
+        assert.isTrue(NFS.existsSync(`${other.dir}/run.json`))
+        assert.deepStrictEqual(names(`${root}/staging`), [])
+        yield* comesBack(dir, id)
+      })
+    ))
+
+  it.live("that begins to refuse when a run is back already, the run counts", () =>
+    inStore((root) =>
+      Effect.gen(function*() {
+        const { dir, id, path } = yield* archived(root)
+        const disk = refusing("EROFS", (call, args) => call === "unlink" && args[0] === path)
+        yield* Effect.provideService(RunArchive.restore(id), Files, disk)
+        assert.deepStrictEqual([NFS.existsSync(path), NFS.existsSync(`${dir}/run.json`)], [true, true])
+        const error = yield* Effect.flip(RunArchive.restore(id))
+        assert.strictEqual(error._tag === "ArchiveError" ? error.reason._tag : error._tag, "Present")
+      })
+    ))
+})
+
+describe("on a full disk", () => {
+  const calls = ["open", "write", "fsync", "rename", "mkdir"] as const
+
+  it.live.each(calls)(
+    "a run that is to be archived stays whole, wherever the space ends: %s",
+    (refused) =>
+      inStore((root) =>
+        Effect.gen(function*() {
+          const { dir, id } = made(root)
+          const before = content(dir)
+          const disk = refusing(
+            "ENOSPC",
+            (call, args) => call === refused && args.some((arg) => /archive|tar\.zst/.test(String(arg)))
+          )
+          assert.strictEqual(
+            code(yield* Effect.flip(Effect.provideService(RunArchive.archive(id), Files, disk))),
+            "ENOSPC"
+          )
+          assert.deepStrictEqual(content(dir), before)
+          assert.deepStrictEqual([names(`${root}/staging`), names(`${root}/archive`)], [[], []])
+          yield* RunArchive.archive(id)
+          yield* comesBack(dir, id)
+        })
+      )
+  )
+
+  const steps: ReadonlyArray<readonly [string, (call: string, args: ReadonlyArray<unknown>) => boolean]> = [
+    ["the directory in staging", (call, args) => call === "mkdir" && String(args[0]).includes("/staging/")],
+    ["a directory in it", (call) => call === "mkdirAt"],
+    ["a file in it", (call) => call === "openAt"],
+    ["the content of a file", (call, args) => call === "write" && String(args[2]).includes("artifacts")],
+    ["the flush of a file", (call, args) => call === "fsync" && String(args[1]).includes("artifacts")],
+    ["its day", (call, args) => call === "mkdir" && String(args[0]).includes("/runs/")]
+  ]
+
+  it.live.each(steps)(
+    "an archive stays, and nothing half restored: %s",
+    ([, isRefused]) =>
+      inStore((root) =>
+        Effect.gen(function*() {
+          const { dir, id, path } = yield* archived(root)
+          const disk = refusing("ENOSPC", isRefused)
+          assert.strictEqual(
+            code(yield* Effect.flip(Effect.provideService(RunArchive.restore(id), Files, disk))),
+            "ENOSPC"
+          )
+          assert.deepStrictEqual([names(`${root}/staging`), names(`${root}/runs`)], [[], []])
+          assert.isTrue(NFS.existsSync(path))
+          yield* comesBack(dir, id)
+        })
+      )
+  )
+})
