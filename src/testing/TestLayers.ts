@@ -2,7 +2,8 @@
  * Layers for tests of programs that use Leasehold.
  *
  * {@link layerStore} is a real store in a directory that goes with the test. {@link layerRun} is a run that touches no
- * disk. {@link layerLease} is a lease within the process that can be told what to say.
+ * disk. {@link layerLease} is a lease within the process that can be told what to say; `RunStore.layerWithoutLease` takes
+ * it. Trimming, archiving, restoring and going on work with either store as they do anywhere.
  *
  * @since 0.1.0
  */
