@@ -59,11 +59,16 @@ interface Rest {
 /** Gives back the space of what was taken, however long it takes: whoever names a run wants it. */
 export const giveBack = Effect.fnUntraced(function*<A, E extends Failed>(
   { done, failures }: Done<A, E>,
-  options: { readonly tookAny: boolean; readonly document: (done: ReadonlyArray<A>, rest: Rest) => object }
+  options: {
+    readonly tookAny: boolean
+    /** What has been given back already. */
+    readonly freedBytes?: number
+    readonly document: (done: ReadonlyArray<A>, rest: Rest) => object
+  }
 ) {
   const { root } = yield* RunStore
   const swept = options.tookAny ? yield* TrashSweep.sweepAll(root) : undefined
-  const freedBytes = swept?.freedBytes ?? 0
+  const freedBytes = (options.freedBytes ?? 0) + (swept?.freedBytes ?? 0)
   const undeleted = swept?.failed ?? []
   if (yield* Json) {
     const failed = failures.map(({ error, name }) => ({ id: name, error: errorName(error), message: error.message }))

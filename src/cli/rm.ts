@@ -8,9 +8,9 @@ import { Store } from "./Context.ts"
 import { giveBack, takeFromAll } from "./Freeing.ts"
 import { runNames } from "./Several.ts"
 
-/** It may be archived, or restored, at just this moment. */
+/** It may be archived, or restored, at just this moment. Gives the bytes that are free by now. */
 const remove = (id: RunId) =>
-  RunRemoval.remove(id).pipe(
+  Effect.as(RunRemoval.remove(id), 0).pipe(
     Effect.catchIf(
       (error) => error._tag === "StoreError" && error.reason._tag === "Archived",
       () => RunArchive.remove(id)
@@ -22,13 +22,15 @@ export const rm = Command.make("rm", { runs: runNames({ min: 1 }) }).pipe(
   Command.withHandler(Effect.fn(function*({ runs }) {
     const outcome = yield* takeFromAll(
       runs,
-      (id) => Effect.as(remove(id), { id }),
+      (id) => Effect.map(remove(id), (freedBytes) => ({ id, freedBytes })),
       ({ id }) => `removed ${id}`,
       { archived: true }
     )
     yield* giveBack(outcome, {
       tookAny: outcome.done.length > 0,
-      document: (removed, rest) => ({ version: 1, removed, ...rest } satisfies typeof Documents.Rm.Type)
+      freedBytes: outcome.done.reduce((all, { freedBytes }) => all + freedBytes, 0),
+      document: (removed, rest) =>
+        ({ version: 1, removed: removed.map(({ id }) => ({ id })), ...rest }) satisfies typeof Documents.Rm.Type
     })
   })),
   Command.provide(Store)

@@ -36,8 +36,8 @@ const words: Record<string, string> = {
   EOPNOTSUPP: "not supported here",
   EPERM: "not permitted",
   EROFS: "the file system is read-only",
-  EXDEV: "lies on another file system",
-  ETIMEDOUT: "the system did not answer in time"
+  ETIMEDOUT: "the system did not answer in time",
+  EXDEV: "lies on another file system"
 }
 
 /** @internal */
