@@ -239,6 +239,35 @@ describe("an archive beside its bundle", () => {
 })
 
 describe("what was begun", () => {
+  it.live("marks of restored runs are nothing to speak of, until their bundle has gone", () =>
+    inStore((root) =>
+      Effect.gen(function*() {
+        const [restored, waiting, removed] = yield* archived(root, 3)
+        for (const { id } of [restored!, removed!]) yield* RunArchive.restore(id)
+        yield* TrashSweep.sweepAll(root)
+        assert.deepStrictEqual(yield* check(), [])
+        const bundleOf = NFS.readdirSync(`${root}/runs`).map((each) => `${root}/runs/${each}/${removed!.id}`)
+        for (const each of bundleOf) NFS.rmSync(each, { recursive: true })
+        const mark = Place.markOf(root, waiting!.id)
+        NFS.writeFileSync(mark, "2026-11-03T00:00:00.000Z\n")
+        NFS.writeFileSync(`${Place.markOf(root, restored!.id)}.a1b2c3.tmp`, "")
+        const gone = [`${Place.markOf(root, restored!.id)}.a1b2c3.tmp`, mark, Place.markOf(root, removed!.id)]
+        const found = (outcome: string) => gone.map((path) => `note Leftover ${path.slice(root.length + 1)} ${outcome}`)
+        assert.sameMembers(shown(root, yield* check()), found("Left"))
+        yield* Effect.scoped(Effect.gen(function*() {
+          // Somebody is about to bring it back.
+          yield* Place.lock(waiting!.path)
+          assert.notInclude(shown(root, yield* check({ repair: true })).join(), mark.slice(root.length + 1))
+        }))
+        assert.deepStrictEqual(shown(root, yield* check({ repair: true })), [found("Mended")[1]!])
+        assert.deepStrictEqual(yield* check(), [])
+        assert.sameMembers(
+          [...names(Place.dayOf(root, waiting!.id))],
+          [`${waiting!.id}.tar.zst`, `${restored!.id}.restored`]
+        )
+      })
+    ))
+
   it.live("drafts of archives, those that are written and those that were abandoned", () =>
     inStore((root) =>
       Effect.gen(function*() {

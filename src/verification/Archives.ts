@@ -6,6 +6,7 @@ import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import * as Stream from "effect/Stream"
 import * as Place from "../internal/ArchivePlace.ts"
+import type { Errno } from "../internal/Errno.ts"
 import { Files } from "../internal/Files.ts"
 import * as RunArchive from "../RunArchive.ts"
 import * as RunId from "../RunId.ts"
@@ -36,11 +37,14 @@ const faultBeside = ({ id, record }: Entry): Fault => {
   return record.success.id === id ? Fault.Superseded() : Fault.OnlyCopy({ error: undefined })
 }
 
-const drop = (root: string, id: RunId.RunId) =>
-  Effect.match(Place.remove(root, id), {
-    onSuccess: () => Outcome.Mended(),
-    onFailure: ({ message }) => Outcome.Failed({ reason: message })
-  })
+type Locking = Result.Result<Place.Locked | "busy" | "absent", Errno>
+
+const isBusy = (locked: Locking) => Result.isSuccess(locked) && locked.success === "busy"
+
+const asOutcome = Effect.match({
+  onSuccess: () => Outcome.Mended() as Outcome,
+  onFailure: ({ message }: Errno) => Outcome.Failed({ reason: message })
+})
 
 /** The bundle is looked at under the lock, and cannot be archived anew while we have it. */
 const checkBeside = Effect.fnUntraced(
@@ -56,8 +60,33 @@ const checkBeside = Effect.fnUntraced(
     if (!options.repair) return [finding(fault, path, { id })]
     const outcome = Result.isFailure(locked)
       ? Outcome.Failed({ reason: locked.failure.message })
-      : yield* drop(root, id)
+      : yield* asOutcome(Place.remove(root, id))
     return [finding(fault, path, { id, outcome })]
+  },
+  Effect.scoped
+)
+
+// == when it was restored
+
+const markName = /^(.*)\.restored(\.[0-9a-z]{6}\.tmp)?$/
+
+/** A mark is of use as long as the bundle is there; what is written beside it, for a moment only. */
+const isOfUse = Effect.fnUntraced(function*(id: RunId.RunId, isDraft: boolean) {
+  const files = yield* Files
+  const { dir } = yield* RunStore
+  return !isDraft && (yield* Effect.isSuccess(files.lstat(dir(id))))
+})
+
+/** Whoever restores the run has its archive locked, from before the mark is there until after the bundle is. */
+const checkMark = Effect.fnUntraced(
+  function*(path: string, id: RunId.RunId, isDraft: boolean, options: Options) {
+    const files = yield* Files
+    const { root } = yield* RunStore
+    if (isBusy(yield* Effect.result(Place.lock(Place.pathOf(root, id))))) return []
+    if (yield* isOfUse(id, isDraft)) return []
+    if (Result.isFailure(yield* Effect.result(files.lstat(path)))) return []
+    const outcome = options.repair ? yield* asOutcome(files.unlink(path)) : Outcome.Left()
+    return [finding(Fault.Leftover(), path, { id, outcome })]
   },
   Effect.scoped
 )
@@ -68,9 +97,11 @@ const checkNamed = Effect.fnUntraced(function*(day: string, named: Named, option
   const files = yield* Files
   const { dir, root } = yield* RunStore
   const { kind, name, path } = named
-  const id = Place.idOf(name)
+  const [, marked = "", draft] = markName.exec(name) ?? []
+  const id = RunId.isRunId(marked) ? marked : Place.idOf(name)
   if (id === undefined) return [finding(Fault.Strange(), path)]
   if (kind !== "file") return [misplaced(path, "file", kind)]
+  if (id === marked) return yield* checkMark(path, id, draft !== undefined, options)
   if (RunId.day(id) !== day) return [finding(Fault.WrongDay({ place: Place.pathOf(root, id) }), path, { id })]
   yield* heard(id)
   return (yield* Effect.isSuccess(files.lstat(dir(id))))
