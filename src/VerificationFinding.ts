@@ -262,7 +262,7 @@ const mendOfOnlyCopy = (error: RecordError | undefined, id: RunId | undefined): 
   isNewer(error)
     ? "use a newer leasehold"
     : error === undefined
-    ? `put its own run.json back; or move the bundle out of the store, and then: leasehold restore ${id}`
+    ? `put its own run.json back; or: leasehold rm ${id}, and then: leasehold restore ${id}`
     : `put back a copy of run.json; or: leasehold verify --remove-unreadable, and then: leasehold restore ${id}`
 
 const mendOfArchive = ({ reason }: ArchiveError, { id, where }: Pick<Finding, "id" | "where">): string =>

@@ -11,6 +11,7 @@ import { Locks, native } from "../src/internal/Locks.ts"
 import * as RecordFile from "../src/internal/RecordFile.ts"
 import * as RunArchive from "../src/RunArchive.ts"
 import type { RunId } from "../src/RunId.ts"
+import * as RunRemoval from "../src/RunRemoval.ts"
 import * as TrashSweep from "../src/TrashSweep.ts"
 import * as Verification from "../src/Verification.ts"
 import { describe as words, type Finding, mendOf, severityOf } from "../src/VerificationFinding.ts"
@@ -233,7 +234,9 @@ describe("an archive beside its bundle", () => {
         assert.strictEqual(mendOf(found[2]!), "use a newer leasehold")
         yield* check({ removeUnreadable: true })
         yield* RunArchive.restore(broken.id)
-        assert.strictEqual(NFS.statSync(`${broken.dir}/artifacts/data`).size, 100)
+        yield* RunRemoval.remove(foreign.id)
+        yield* RunArchive.restore(foreign.id)
+        for (const { dir } of [broken, foreign]) assert.strictEqual(NFS.statSync(`${dir}/artifacts/data`).size, 100)
       })
     ))
 })

@@ -82,8 +82,9 @@ export const withdraw = Effect.fnUntraced(
       if (failures.length > 0) return { _tag: "NotUndone", failures } as const
       const next: Registered | undefined = pending(record).find((registered) => !done.has(registered.id))
       if (next !== undefined) return { _tag: "Undo", next } as const
-      // First, so that whoever is killed in between has removed nothing.
-      yield* ArchivePlace.discard(root, id, archived !== true)
+      // First, so that whoever is killed in between has removed nothing. A bundle with the record of another run is none
+      // of this one's, and an archive beside it may be all that is left.
+      yield* ArchivePlace.discard(root, id, archived !== true && record.id === id)
       yield* Trash.put(root, dir, id)
       return { _tag: "Withdrawn" } as const
     }))
