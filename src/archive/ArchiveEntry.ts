@@ -125,6 +125,12 @@ const nanosOf = (text: string | undefined, coarse: Date | undefined): bigint => 
   return found[1] === "-" ? -nanos : nanos
 }
 
+/** The field of the header goes from 1970 to 2038 and has whole seconds; the record beside it counts. */
+const coarse = (nanos: bigint): Date => {
+  const seconds = Number(nanos / 1_000_000_000n)
+  return new Date(Math.min(Math.max(seconds, 0), 0x7fff_ffff) * 1000)
+}
+
 // == headers
 
 /** @internal */
@@ -137,10 +143,10 @@ export const toHeader = (id: RunId, entry: ArchiveEntry): Heading => {
   return {
     name: kind === "directory" ? `${name}/` : name,
     type: kind,
-    mode,
+    // The bit beyond them is not written: a mode of nothing at all would be taken for one that is not said.
+    mode: mode | 0o10000,
     size,
-    // The field of the header ends in 2038 and has whole seconds; the record beside it counts.
-    mtime: new Date(Number(mtimeNanos / 1_000_000_000n) % 0x7fff_ffff * 1000),
+    mtime: coarse(mtimeNanos),
     ...(target === undefined ? {} : { linkname: kind === "link" ? `${id}/${target}` : String(target) }),
     pax
   }
