@@ -216,8 +216,9 @@ const listAt = (place: Place): Effect.Effect<Listing, Errno> =>
 
 const mode = 0o700
 
-/** As seconds; before 1970 node takes dates alone. */
-const timeOf = (nanos: bigint): number | Date => nanos < 0n ? new Date(Number(nanos) / 1e6) : Number(nanos) / 1e9
+/** As seconds, and as text since before 1970 node takes no numbers. */
+const timeOf = (nanos: bigint): string => String(Number(nanos) / 1e9)
+
 const cloning = NFS.constants.COPYFILE_EXCL | NFS.constants.COPYFILE_FICLONE
 
 /** Node's own never ends below a directory in which nothing can be made and that says ENOENT of it, as `/proc` does. */
