@@ -78,14 +78,19 @@ const makeLink = Effect.fnUntraced(function*({ dir, walk }: Unpacking, { path, t
   }).pipe(Effect.ensuring(other.close))
 })
 
-/** The system's own program makes them, which takes no names of other bytes than UTF-8. */
+/**
+ * The system's own program makes them, which takes no names of other bytes than UTF-8 and no bits but permissions. A
+ * rename would put it in the place of something else.
+ */
 const makeNamedPipe = Effect.fnUntraced(function*({ dir, walk }: Unpacking, { mode, mtimeNanos, path }: ArchiveEntry) {
   const files = yield* Files
-  const temporary = `.fifo-${yield* nonce}`
-  yield* makeFifo(`${dir}/${temporary}`, mode)
+  const temporary = Buffer.from(`.fifo-${yield* nonce}`)
+  yield* makeFifo(`${dir}/${temporary}`, 0o600)
+  yield* files.chmodAt(Buffer.from(`${dir}/${temporary}`), mode)
   const top = walk.placeAt(0)
   if (top === undefined) return yield* new Errno({ code: "EBADF", call: "mkfifo", path: dir, cause: undefined })
-  yield* files.renameAt(top, Buffer.from(temporary), walk.place(), nameOf(path))
+  yield* files.linkAt(top, temporary, walk.place(), nameOf(path))
+  yield* files.unlinkAt(top, temporary)
   yield* files.lutimesAt(walk.place(), nameOf(path), mtimeNanos)
 })
 
