@@ -214,6 +214,7 @@ export const archive = Effect.fnUntraced(function*(
   if (!isTerminal(claim.record)) yield* Recovery.recover(claim)
   const record = yield* withdraw(root, claim, {
     until,
+    archived: true,
     stays: (found) =>
       Effect.succeed(
         pinned(found) ?? (pending(found).length === 0 ? { _tag: "Ready" as const, record: found } : undefined)

@@ -8,7 +8,7 @@
 import * as Effect from "effect/Effect"
 import * as Holder from "../Holder.ts"
 import type { Claim } from "../Lease.ts"
-import { type NotUndone, pending } from "../OnRemove.ts"
+import { describe, type NotUndone, pending } from "../OnRemove.ts"
 import type { Registered, RunRecord } from "../RunRecord.ts"
 import * as ArchivePlace from "./ArchivePlace.ts"
 import { Files } from "./Files.ts"
@@ -34,7 +34,10 @@ export interface Options<Stay, E, R> {
   readonly stays: (record: RunRecord) => Effect.Effect<Stay | undefined, E, R>
   /** When all of it has to be over, in milliseconds since 1970. It is then also not waited long for others. */
   readonly until?: number | undefined
-  /** The bundle has an archive that stays. Else what a crash has left of one goes with it. */
+  /**
+   * The bundle goes into the archive, and never without everything that was undone being written down: the archive is
+   * all that is left to say so. Else what a crash has left of an archive beside it goes with it.
+   */
   readonly archived?: boolean | undefined
 }
 
@@ -45,6 +48,13 @@ export interface Options<Stay, E, R> {
  */
 export const notUndoable = (record: RunRecord): ReadonlyArray<NotUndone> =>
   pending(record).flatMap((registered) => OutsideResources.unknownKind(registered) ?? [])
+
+const unwritten = (record: RunRecord): ReadonlyArray<NotUndone> =>
+  pending(record).map((registered) => ({
+    id: registered.id,
+    what: describe(registered),
+    message: "was undone, and that could not be written down"
+  }))
 
 /** Who may not write the record goes without its lock, as those do who change it. */
 const lock = (dir: string, brief: boolean) =>
@@ -82,6 +92,9 @@ export const withdraw = Effect.fnUntraced(
       if (failures.length > 0) return { _tag: "NotUndone", failures } as const
       const next: Registered | undefined = pending(record).find((registered) => !done.has(registered.id))
       if (next !== undefined) return { _tag: "Undo", next } as const
+      if (archived === true && pending(record).length > 0) {
+        return { _tag: "NotUndone", failures: unwritten(record) } as const
+      }
       // First, so that whoever is killed in between has removed nothing. A bundle with the record of another run is none
       // of this one's, and an archive beside it may be all that is left.
       yield* ArchivePlace.discard(root, id, archived !== true && record.id === id)
