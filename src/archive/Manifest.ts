@@ -77,5 +77,10 @@ export type Manifest = ReturnType<typeof make>
 export const isPart = (id: RunId, { name, type }: Heading): boolean =>
   type === "file" && name.startsWith(`${id}.manifest/`)
 
-/** More than a part can have: its lines are as long as paths can be. */
-export const maxPartBytes = linesPerPart * 32 * 1024
+/**
+ * More than a part can have: a line has a path and a target, and six characters for each byte of them that needs to be
+ * escaped.
+ *
+ * @internal
+ */
+export const maxPartBytes = linesPerPart * 64 * 1024
