@@ -204,13 +204,14 @@ export const read = <E, R>(
       return { zstd, extract }
     }),
     ({ extract, zstd }) => {
+      let fed = 0
       const feeding = Effect.gen(function*() {
         const files = yield* Files
-        for (let position = 0;;) {
+        for (;;) {
           const piece = Buffer.allocUnsafe(pieceBytes)
-          const count = yield* files.read(fd, piece, path, position)
+          const count = yield* files.read(fd, piece, path, fed)
           if (count === 0) break
-          position += count
+          fed += count
           if (zstd.write(piece.subarray(0, count)) || zstd.destroyed) continue
           yield* drained(zstd)
           // The other side has the reason.
@@ -222,7 +223,10 @@ export const read = <E, R>(
         const entries = extract[Symbol.asyncIterator]()
         for (;;) {
           const next = yield* attempt(() => entries.next())
-          if (next.done === true) return true
+          if (next.done === true) {
+            // The rest of a piece behind the end is passed over by it without a word.
+            return zstd.bytesWritten === fed ? true : yield* new TarError({ detail: "there is more after its end" })
+          }
           const entry = next.value
           if (!(yield* visit({ header: entry.header, content: contentOf(entry) }))) return false
           entry.resume()
