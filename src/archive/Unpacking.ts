@@ -60,19 +60,26 @@ const makeFile = Effect.fnUntraced(function*({ walk }: Unpacking, entry: Archive
   )
 })
 
+const isMissing = (error: Errno | Tree.Barred | Unsafe): error is Errno =>
+  error._tag === "Errno" && (error.code === "ENOENT" || error.code === "ENOTDIR")
+
 /** The first name of the file is found from the top, where it can have been put by nobody but us. */
 const makeLink = Effect.fnUntraced(function*({ dir, walk }: Unpacking, { path, target }: ArchiveEntry) {
   const files = yield* Files
   const first = target ?? Buffer.alloc(0)
   const way = parentOf(first)
   const other = yield* Tree.open(dir)
-  yield* Effect.gen(function*() {
+  const refuse = (why: string) => new Unsafe({ name: path.toString(), why })
+  const find = Effect.gen(function*() {
     if (way.length > 0) {
       for (const part of way.toString("latin1").split("/")) yield* other.enter(Buffer.from(part, "latin1"))
     }
-    const there = yield* files.lstatAt(other.place(), nameOf(first))
+    return yield* files.lstatAt(other.place(), nameOf(first))
+  })
+  yield* Effect.gen(function*() {
+    const there = yield* Effect.catchIf(find, isMissing, () => refuse("it is a link to a file that is not there"))
     if (there.kind !== "file") {
-      return yield* new Unsafe({ name: path.toString(), why: `it is a link to a ${there.kind}` })
+      return yield* refuse(`it is a link to a ${there.kind}`)
     }
     yield* files.linkAt(other.place(), nameOf(first), walk.place(), nameOf(path))
   }).pipe(Effect.ensuring(other.close))
