@@ -1,10 +1,13 @@
 /** Runs to be archived, what is in them by the files, and archives that nobody should unpack. */
 import { assert } from "@effect/vitest"
+import * as Result from "effect/Result"
 import * as NodeChildProcess from "node:child_process"
 import * as NodeCrypto from "node:crypto"
 import * as NFS from "node:fs"
 import * as NodeZlib from "node:zlib"
 import * as TarStream from "tar-stream"
+import { fromHeader } from "../../src/archive/ArchiveEntry.ts"
+import * as Manifest from "../../src/archive/Manifest.ts"
 import * as RunId from "../../src/RunId.ts"
 
 /** A name below a bundle, each byte of it one character. */
@@ -44,7 +47,7 @@ export const treeOf = (dir: string): ReadonlyArray<Thing> => {
     if (kind === "file") {
       const first = firstNames.get(stats.ino) ?? name
       firstNames.set(stats.ino, first)
-      what.push(`${stats.size}`, NodeCrypto.createHash("sha256").update(NFS.readFileSync(there)).digest("hex"))
+      what.push(`${stats.size}`, sha256(NFS.readFileSync(there)))
       if (stats.nlink > 1n) what.push(`is ${first}`)
     }
     if (kind === "link") what.push(latin1(NFS.readlinkSync(there, "buffer")))
@@ -124,3 +127,26 @@ export const entriesOf = async (archive: string): Promise<Array<Entry>> => {
 }
 
 export const compress = (tar: Buffer): Buffer => NodeZlib.zstdCompressSync(tar)
+
+/** These entries and a manifest that says just what they are, as somebody makes it who knows how. */
+export const forged = (id: RunId.RunId, entries: ReadonlyArray<Entry>): ReadonlyArray<Entry> => {
+  const manifest = Manifest.make(id)
+  for (const entry of entries) {
+    const content = Buffer.from(entry.content ?? "")
+    const read = fromHeader(id, { ...entry, size: content.length }, { linksOut: true })
+    if (Result.isFailure(read)) continue
+    manifest.add(read.success, read.success.kind === "file" ? sha256(content) : undefined)
+  }
+  const name = manifest.name()
+  return [...entries, { name, type: "file", mode: 0o600, mtime: new Date(0), content: manifest.last() }]
+}
+
+export const sha256 = (bytes: Buffer): string => NodeCrypto.createHash("sha256").update(bytes).digest("hex")
+
+/** Puts bytes in the place of the archive of a run. */
+export const put = (root: string, id: RunId.RunId, bytes: Buffer): string => {
+  const path = pathOf(root, id)
+  NFS.mkdirSync(path.slice(0, path.lastIndexOf("/")), { recursive: true, mode: 0o700 })
+  NFS.writeFileSync(path, bytes, { mode: 0o600 })
+  return path
+}
