@@ -30,7 +30,7 @@ import { Files, Flags, type Info } from "./internal/Files.ts"
 import { checkWhole, reopen } from "./internal/Reopening.ts"
 import { tentatively } from "./internal/Tentative.ts"
 import { Lease, type LeaseError } from "./Lease.ts"
-import * as RunId from "./RunId.ts"
+import type * as RunId from "./RunId.ts"
 import { decode, maxBytes as maxRecordBytes, type RunRecord } from "./RunRecord.ts"
 import { type ResumeOptions, RunStore } from "./RunStore.ts"
 import { StoreError, StoreReason } from "./StoreError.ts"
@@ -175,8 +175,7 @@ const entryOf = (root: string, id: RunId.RunId, info: Info): Entry => ({
   id,
   path: Place.pathOf(root, id),
   bytes: info.size,
-  // A copy that was put back need not have the time of the one that was lost.
-  endedAt: Math.max(Number(info.mtimeNanos / 1_000_000n), RunId.startedAt(id).epochMilliseconds)
+  endedAt: Place.endOf(id, info)
 })
 
 const read = Effect.fnUntraced(function*(root: string, dir: (id: RunId.RunId) => string, id: RunId.RunId) {

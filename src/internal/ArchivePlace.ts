@@ -71,13 +71,13 @@ const isDirectory = Effect.fnUntraced(function*(path: string) {
 })
 
 /**
- * The directories that archives lie in and that are none of the store's, if any.
+ * The first of the directories that archives lie in, or are made in, that is none of the store's, if any.
  *
  * @internal
  */
 export const findAstray = Effect.fnUntraced(function*(root: string, id: RunId.RunId) {
   const files = yield* Files
-  for (const path of [`${root}/archive`, dayOf(root, id)]) {
+  for (const path of [`${root}/archive`, dayOf(root, id), `${root}/staging`]) {
     const there = yield* Effect.result(files.lstat(path))
     if (Result.isSuccess(there) && there.success.kind !== "directory") return { path, kind: there.success.kind }
   }
@@ -95,6 +95,15 @@ export const look = Effect.fnUntraced(function*(root: string, id: RunId.RunId) {
   const there = yield* Effect.result(files.lstat(pathOf(root, id)))
   return Result.isSuccess(there) && there.success.kind === "file" ? there.success : undefined
 })
+
+/**
+ * When the run of an archive ended, in milliseconds since 1970. The time of the file says so, to what node can set. A copy
+ * that was put back need not have the time of the one that was lost.
+ *
+ * @internal
+ */
+export const endOf = (id: RunId.RunId, { mtimeNanos }: Info): number =>
+  Math.max(Math.round(Number(mtimeNanos) / 1e6), RunId.startedAt(id).epochMilliseconds)
 
 /** Names in a directory, newest first by what they say; a directory that is not there, or is a link, has none. */
 const names = Effect.fnUntraced(function*(path: string) {

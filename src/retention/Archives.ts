@@ -10,7 +10,6 @@ import { Files } from "../internal/Files.ts"
 import { lengthText, sizeText } from "../RetentionReason.ts"
 import { hasArchiveLimits } from "../RetentionTiers.ts"
 import type { RunId } from "../RunId.ts"
-import * as RunId_ from "../RunId.ts"
 import { isSettled } from "./Discovery.ts"
 import { isOver, type Pass, tellExpired, tellFailure } from "./Pass.ts"
 
@@ -20,14 +19,13 @@ interface Archived {
   readonly endedAt: number
 }
 
-/** The archives of a day, oldest first. The time of a file is that of the run's end, and never before its start. */
+/** The archives of a day, oldest first. */
 const listDay = Effect.fnUntraced(function*(root: string, day: string) {
   const found: Array<Archived> = []
   for (const id of yield* Place.idsOfDay(root, day)) {
     const info = yield* Place.look(root, id)
     if (info === undefined) continue
-    const endedAt = Math.max(Number(info.mtimeNanos / 1_000_000n), RunId_.startedAt(id).epochMilliseconds)
-    found.push({ id, bytes: info.size, endedAt })
+    found.push({ id, bytes: info.size, endedAt: Place.endOf(id, info) })
   }
   return found.sort((left, right) => left.endedAt - right.endedAt)
 })
