@@ -100,10 +100,14 @@ const lockLeftover = Effect.fnUntraced(function*(root: string, id: RunId.RunId, 
   if ((yield* Place.lock(path)) === "busy") return yield* asBusy(id)
 })
 
+const checkWay = Effect.fnUntraced(function*(root: string, { id }: Target) {
+  const astray = yield* Place.findAstray(root, id)
+  if (astray !== undefined) return yield* new ArchiveError({ id, reason: ArchiveReason.Astray(astray) })
+})
+
 const publish = Effect.fnUntraced(function*(root: string, target: Target, draft: string) {
   const files = yield* Files
-  const astray = yield* Place.findAstray(root, target.id)
-  if (astray !== undefined) return yield* new ArchiveError({ id: target.id, reason: ArchiveReason.Astray(astray) })
+  yield* checkWay(root, target)
   const path = Place.pathOf(root, target.id)
   yield* patiently(lockLeftover(root, target.id, path)).pipe(asError(target, path))
   yield* Effect.catchIf(
@@ -131,6 +135,7 @@ export const write = (
     Effect.gen(function*() {
       const files = yield* Files
       const { dir, id } = target
+      yield* checkWay(root, target)
       yield* makeStaging(root).pipe(asError(target, dir))
       const { fd, path: draft } = yield* patiently(tentatively(openDraft(root, target))).pipe(asError(target, dir))
       let packed: Packed | undefined
