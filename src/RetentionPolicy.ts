@@ -24,7 +24,7 @@ import * as SchemaIssue from "effect/SchemaIssue"
 import * as SchemaTransformation from "effect/SchemaTransformation"
 import { bad, fieldNames, isField, noObject, noPolicy, type PolicyError, unknownField } from "./RetentionPolicyError.ts"
 import type { Period } from "./RetentionReason.ts"
-import { defaultPaths, problemOf } from "./TrimGlobs.ts"
+import { defaultPaths, maxGlobs, problemOf, splitGlobs } from "./TrimGlobs.ts"
 import { BytesFromText, DurationFromText, maxDuration } from "./Units.ts"
 
 // == the fields
@@ -46,8 +46,10 @@ const Length = Schema.Union([DurationFromText.check(isLength), Schema.Duration.c
 
 const Size = Schema.Union([PositiveInt, BytesFromText.check(Schema.isGreaterThanOrEqualTo(1))])
 
+const byCommas = (text: string): ReadonlyArray<string> => text.split(",")
+
 /** A list, or its members in one text with commas between, as an environment variable has to give them. */
-const listOf = <S extends Schema.Codec<string, string>>(member: S) =>
+const listOf = <S extends Schema.Codec<string, string>>(member: S, split = byCommas) =>
   Schema.Union([
     Schema.NonEmptyArray(member),
     Schema.String.pipe(
@@ -55,7 +57,7 @@ const listOf = <S extends Schema.Codec<string, string>>(member: S) =>
         Schema.NonEmptyArray(member),
         SchemaTransformation.transform({
           decode: (text): readonly [string, ...Array<string>] => {
-            const [first = "", ...rest] = text.split(",").map((part) => part.trim())
+            const [first = "", ...rest] = split(text).map((part) => part.trim())
             return [first, ...rest]
           },
           encode: (members) => members.join(",")
@@ -84,7 +86,10 @@ const GroupByText = Schema.String.check(Schema.isPattern(/^(name|tag:[^]+)$/)).p
  */
 export type GroupBy = typeof GroupByValue.Type
 
-const Globs = listOf(Schema.String.check(Schema.makeFilter((glob: string) => problemOf(glob) === undefined)))
+const Globs = listOf(
+  Schema.String.check(Schema.makeFilter((glob: string) => problemOf(glob) === undefined)),
+  splitGlobs
+).check(Schema.makeFilter((globs: ReadonlyArray<string>) => globs.length <= maxGlobs))
 
 const Trim = Schema.Struct({
   after: Length,

@@ -42,3 +42,24 @@ export const problemOf = (glob: string): string | undefined => {
   }
   return isOwn(parts[0] ?? "") ? "it is Leasehold's own, which is never trimmed" : undefined
 }
+
+/**
+ * Globs in one text with commas between: none of those within the braces or brackets of a glob.
+ *
+ * @internal
+ */
+export const splitGlobs = (text: string): ReadonlyArray<string> => {
+  const globs: Array<string> = []
+  let depth = 0
+  let start = 0
+  for (let index = 0; index < text.length; index++) {
+    const letter = text.charAt(index)
+    if ("{([".includes(letter)) depth++
+    else if ("})]".includes(letter)) depth--
+    else if (letter === "," && depth <= 0) {
+      globs.push(text.slice(start, index))
+      start = index + 1
+    }
+  }
+  return [...globs, text.slice(start)]
+}
