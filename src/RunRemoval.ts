@@ -15,7 +15,6 @@
 import * as Data from "effect/Data"
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
-import * as ArchivePlace from "./internal/ArchivePlace.ts"
 import type { Errno } from "./internal/Errno.ts"
 import { Files, Flags } from "./internal/Files.ts"
 import { explainAstray, explainPin } from "./internal/Refusal.ts"
@@ -230,7 +229,7 @@ const removeBare = Effect.fnUntraced(function*(root: string, { record, target: {
   if (Result.isSuccess(record)) return yield* refuse(id, RemovalReason.Readable())
   const reason = yield* reasonToStay(dir, record.failure)
   if (reason !== undefined) return yield* refuse(id, reason)
-  yield* leave(root, id, Effect.andThen(ArchivePlace.discard(root, id), Trash.put(root, dir, id)))
+  yield* leave(root, id, Trash.put(root, dir, id))
 })
 
 /**
