@@ -200,7 +200,7 @@ describe("what a killed process leaves", () => {
         const isWriting = (call: string, [path]: ReadonlyArray<string>) =>
           call === "write" && path === draftOf({ root }, id)
         yield* RunArchive.archive(id).pipe(watch(once(isWriting, look)))
-        assert.deepStrictEqual([seen, yield* listed], [[], [id]])
+        assert.deepStrictEqual([seen, yield* listed], [[`Building ${id}.tar.zst Left`], [id]])
       })
     ))
 

@@ -184,7 +184,7 @@ describe("a record that is not the run's", () => {
       /^Corrupt: .*its record is that of/
     ],
     ["of one that is at work", ({ record }) => record.replace(`"status":"ok"`, `"status":"running"`), /^Corrupt: /],
-    ["of a newer version", ({ record }) => record.replace(`"version":1`, `"version":7`), /^Corrupt: .*version 7/],
+    ["of a newer version", ({ record }) => record.replace(`"version":1`, `"version":7`), /^NewerVersion: .*version 7/],
     ["no record", () => "{", /^Corrupt: /],
     ["missing", () => undefined, /^Corrupt: .*run\.json/]
   ])("%s", ([_, change, expected]) =>

@@ -86,7 +86,9 @@ const isDirectory = (path: string) => NFS.statSync(path, { throwIfNoEntry: false
 /** The names of all archives and of whatever else lies there. */
 export const archives = (root: string): ReadonlyArray<string> =>
   isDirectory(`${root}/archive`)
-    ? NFS.readdirSync(`${root}/archive`).sort().flatMap((day) => NFS.readdirSync(`${root}/archive/${day}`).sort())
+    ? NFS.readdirSync(`${root}/archive`).sort().flatMap((day) =>
+      NFS.readdirSync(`${root}/archive/${day}`).filter((name) => name.endsWith(".tar.zst")).sort()
+    )
     : []
 
 // == made by hand
