@@ -14,6 +14,14 @@ export interface Row {
   readonly median: number
   readonly min: number
   readonly max: number
+  /** The most memory that the process had which did only this, in MiB. */
+  readonly peak?: number
+}
+
+export const rowOf = (name: string, values: ReadonlyArray<number>): Row => {
+  const sorted = values.toSorted((left, right) => left - right)
+  const at = (share: number) => sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? Number.NaN
+  return { name, median: at(0.5), min: at(0), max: at(1) }
 }
 
 /** How long an effect takes, in milliseconds. */
@@ -32,11 +40,7 @@ export const inTurn = Effect.fnUntraced(function*<E, R>(figures: ReadonlyArray<F
       if (round > 0) taken.get(name)?.push(millis)
     }
   }
-  return [...taken].map(([name, values]): Row => {
-    const sorted = values.toSorted((left, right) => left - right)
-    const at = (share: number) => sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? Number.NaN
-    return { name, median: at(0.5), min: at(0), max: at(1) }
-  })
+  return [...taken].map(([name, values]) => rowOf(name, values))
 })
 
 const ratioTo = (rows: ReadonlyArray<Row>, baseline: string) => {
@@ -51,7 +55,8 @@ export const report = (title: string, rows: ReadonlyArray<Row>, baseline: string
   console.log(`\n${title} (milliseconds; ratio to ${baseline})`)
   for (const row of rows) {
     const cells = [row.median, row.min, row.max].map((value) => value.toFixed(2).padStart(10)).join("")
-    console.log(`${row.name.padEnd(width)}${cells}${ratio(row).toFixed(2).padStart(9)}`)
+    const peak = row.peak === undefined ? "" : `${row.peak.toFixed(0).padStart(8)} MiB`
+    console.log(`${row.name.padEnd(width)}${cells}${ratio(row).toFixed(2).padStart(9)}${peak}`)
   }
   const directory = NodePath.join(import.meta.dirname, "results")
   NFS.mkdirSync(directory, { recursive: true })

@@ -9,11 +9,13 @@ import { nonce, writeAll } from "../internal/io.ts"
 import { makeFifo } from "../internal/Pipes.ts"
 import * as Tree from "../internal/Tree.ts"
 import type { ArchiveEntry } from "./ArchiveEntry.ts"
+import * as Flushing from "./Flushing.ts"
 import { type Content, Corrupt, read, type Source, Unsafe } from "./Reading.ts"
 import type { TarError } from "./Tar.ts"
 
 interface Unpacking {
   readonly dir: string
+  readonly flushing: Flushing.Flushing
   readonly walk: Tree.Walk
   /** The directories on the way to the innermost, which is the last: what they are to be like when all is in them. */
   readonly way: Array<ArchiveEntry>
@@ -48,16 +50,16 @@ const reach = Effect.fnUntraced(function*(unpacking: Unpacking, { path }: Archiv
   }
 })
 
-const makeFile = Effect.fnUntraced(function*({ walk }: Unpacking, entry: ArchiveEntry, content: Content) {
+const makeFile = Effect.fnUntraced(function*({ flushing, walk }: Unpacking, entry: ArchiveEntry, content: Content) {
   const files = yield* Files
   const shown = walk.shown(nameOf(entry.path))
   const fd = yield* files.openAt(walk.place(), nameOf(entry.path), Flags.write)
   yield* content((piece) => writeAll(fd, piece, shown)).pipe(
     Effect.andThen(files.fchmod(fd, entry.mode, shown)),
     Effect.andThen(files.futimes(fd, entry.mtimeNanos, shown)),
-    Effect.andThen(files.fsync(fd, shown)),
-    Effect.ensuring(files.close(fd))
+    Effect.onError(() => files.close(fd))
   )
+  yield* flushing.add(fd, shown)
 })
 
 const isMissing = (error: Errno | Tree.Barred | Unsafe): error is Errno =>
@@ -142,7 +144,8 @@ export const unpack = Effect.fnUntraced(function*(
   dir: string
 ): Effect.fn.Return<void, Errno | Unsafe | Corrupt> {
   const walk = yield* Tree.open(dir)
-  const unpacking: Unpacking = { dir, walk, way: [] }
+  const flushing = yield* Flushing.make(dir)
+  const unpacking: Unpacking = { dir, flushing, walk, way: [] }
   const visit = (entry: ArchiveEntry, content: Content): Effect.Effect<void, Errno | TarError | Unsafe> =>
     make(unpacking, entry, content).pipe(
       Effect.mapError((error) =>
@@ -152,5 +155,9 @@ export const unpack = Effect.fnUntraced(function*(
   const closeAll = Effect.gen(function*() {
     while (unpacking.way.length > 0) yield* leave(unpacking)
   }).pipe(Effect.catchTag("Barred", ({ why }) => Effect.fail(new Corrupt({ detail: `a directory of it is ${why}` }))))
-  yield* read(source, visit).pipe(Effect.andThen(closeAll), Effect.ensuring(walk.close))
+  yield* read(source, visit).pipe(
+    Effect.andThen(closeAll),
+    Effect.andThen(flushing.finish),
+    Effect.ensuring(Effect.andThen(flushing.close, walk.close))
+  )
 })
