@@ -163,7 +163,7 @@ const stillThere = (kernel: KernelApi, holders: ReadonlyArray<Holder.Holder>) =>
 }
 
 /** Takes the exclusive lock if it is to be had, and draws the answer from all the evidence while it is held. */
-const examine = Effect.fnUntraced(function*(target: Target): Effect.fn.Return<Examined, never, Scope.Scope> {
+const look = Effect.fnUntraced(function*(target: Target): Effect.fn.Return<Examined, never, Scope.Scope> {
   const files = yield* Files
   const kernel = yield* Kernel
   let attempt = yield* take(target.dir, "exclusive")
@@ -188,6 +188,25 @@ const examine = Effect.fnUntraced(function*(target: Target): Effect.fn.Return<Ex
   return { answer, attempt }
 })
 
+/** How often something is looked at again that looks like a bundle on its way to the archive and back. */
+const looksOnTheWay = 3
+
+/**
+ * The same of where the bundle is now. A lease that is not where it was when it was opened, or was not there to be
+ * opened, may be that of a bundle which has been archived and restored since; then it is another lease.
+ */
+const examine = Effect.fnUntraced(function*(
+  target: Target
+): Effect.fn.Return<Examined & { readonly gone: boolean }, never, Scope.Scope> {
+  for (let looks = 1;; looks++) {
+    const examined = yield* look(target)
+    const { answer, attempt: { evidence } } = examined
+    const gone = answer._tag === "Unknown" && (yield* isGone(target.dir))
+    const mayHaveMoved = answer._tag === "Unknown" && (evidence._tag === "Absent" || evidence._tag === "Replaced")
+    if (!mayHaveMoved || gone || looks === looksOnTheWay) return { ...examined, gone }
+  }
+})
+
 const probe: Lease["Service"]["probe"] = (target) => Effect.scoped(Effect.map(examine(target), ({ answer }) => answer))
 
 /** A bundle of the older layout, or half of one, gets a lease, so that this claim keeps others out as any claim does. */
@@ -202,16 +221,16 @@ const makeLease = (target: Target) =>
 const isThere = (errno: Errno) => errno.code === "EEXIST"
 
 const refuseAnswer = Effect.fnUntraced(
-  function*(target: Target, answer: Exclude<Liveness, { readonly _tag: "Dead" }>) {
+  function*(target: Target, answer: Exclude<Liveness, { readonly _tag: "Dead" }>, gone: boolean) {
     if (answer._tag === "Live") return yield* refuse(target, LeaseReason.Held({ holders: answer.holders }))
-    if (yield* isGone(target.dir)) return yield* refuse(target, LeaseReason.RunGone())
+    if (gone) return yield* refuse(target, LeaseReason.RunGone())
     return yield* refuse(target, LeaseReason.Undecided({ doubt: answer.doubt }))
   }
 )
 
 const claim: Lease["Service"]["claim"] = Effect.fnUntraced(function*(target, options) {
-  const { answer, attempt } = yield* examine(target)
-  if (answer._tag !== "Dead") return yield* refuseAnswer(target, answer)
+  const { answer, attempt, gone } = yield* examine(target)
+  if (answer._tag !== "Dead") return yield* refuseAnswer(target, answer, gone)
   if (answer.proof !== "lease free") {
     yield* makeLease(target)
     return yield* claim(target, options)
@@ -221,9 +240,9 @@ const claim: Lease["Service"]["claim"] = Effect.fnUntraced(function*(target, opt
 })
 
 const claimBare: Lease["Service"]["claimBare"] = Effect.fnUntraced(function*(target) {
-  const { answer, attempt } = yield* examine(target)
+  const { answer, attempt, gone } = yield* examine(target)
   const onlyRecord = answer._tag === "Unknown" && answer.doubt._tag === "RecordUnusable"
-  if (answer._tag !== "Dead" && !onlyRecord) return yield* refuseAnswer(target, answer)
+  if (answer._tag !== "Dead" && !onlyRecord) return yield* refuseAnswer(target, answer, gone)
   if (attempt.evidence._tag === "Absent") {
     yield* makeLease(target)
     return yield* claimBare(target)
@@ -233,8 +252,8 @@ const claimBare: Lease["Service"]["claimBare"] = Effect.fnUntraced(function*(tar
 
 const resume: Lease["Service"]["resume"] = Effect.fnUntraced(function*(target) {
   const locks = yield* Locks
-  const { answer, attempt } = yield* examine(target)
-  if (answer._tag !== "Dead") return yield* refuseAnswer(target, answer)
+  const { answer, attempt, gone } = yield* examine(target)
+  if (answer._tag !== "Dead") return yield* refuseAnswer(target, answer, gone)
   if (attempt.locked === undefined) {
     yield* makeLease(target)
     return yield* resume(target)

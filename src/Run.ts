@@ -23,8 +23,9 @@ import type * as Tracer from "effect/Tracer"
 import type { ArchiveError } from "./ArchiveError.ts"
 import { Run } from "./CurrentRun.ts"
 import { variable } from "./internal/Environment.ts"
-import { orArchived, resume as resumeFrom } from "./internal/Resuming.ts"
+import { resume as resumeFrom } from "./internal/Resuming.ts"
 import * as RunSession from "./internal/RunSession.ts"
+import { following } from "./internal/Whereabouts.ts"
 import { Lease, type LeaseError } from "./Lease.ts"
 import * as Redaction from "./Redaction.ts"
 import type { BudgetError } from "./RetentionBudget.ts"
@@ -169,7 +170,8 @@ const enter = Effect.fnUntraced(function*(options: AttachOptions) {
     return yield* unusable(id, found.failure)
   }
   // The lease before anything else: only under it is what is read still true.
-  const held = yield* orArchived(store, id)(lease.hold({ id, dir }, { role: "joined", patience: options.patience }))
+  const hold = lease.hold({ id, dir }, { role: "joined", patience: options.patience })
+  const held = yield* following(store.get(id))(hold)
   const { record } = yield* store.get(id)
   if (Result.isFailure(record)) return yield* unusable(id, record.failure)
   return yield* RunSession.join({ id, dir, record: record.success, lease: held }, options)

@@ -29,6 +29,7 @@ import * as Place from "./internal/ArchivePlace.ts"
 import { Files, Flags, type Info } from "./internal/Files.ts"
 import { checkWhole, reopen } from "./internal/Reopening.ts"
 import { tentatively } from "./internal/Tentative.ts"
+import { following } from "./internal/Whereabouts.ts"
 import { Lease, type LeaseError } from "./Lease.ts"
 import type * as RunId from "./RunId.ts"
 import { decode, maxBytes as maxRecordBytes, type RunRecord } from "./RunRecord.ts"
@@ -92,18 +93,21 @@ export const archive = Effect.fn("RunArchive.archive")(
   function*(id: RunId.RunId): Effect.fn.Return<Archived, ArchiveError | LeaseError | StoreError, RunStore | Lease> {
     const { get, root } = yield* RunStore
     const lease = yield* Lease
-    const { dir, record } = yield* get(id)
-    if (Result.isFailure(record) && record.failure.reason._tag === "NotABundle") {
-      // Its lease would be looked for behind the link.
-      return yield* new StoreError({ reason: StoreReason.UnusableRecord({ id, error: record.failure }) })
-    }
-    return yield* Effect.uninterruptibleMask((restore) =>
-      Effect.scoped(Effect.gen(function*() {
-        const claim = yield* lease.claim({ id, dir }, { announce: true })
-        const { bytes, entries, omitted, packedBytes, path } = yield* restore(Archiving.archive(root, claim))
-        return { id, path, bytes, packedBytes, entries, omitted }
-      }))
-    )
+    const found = Effect.gen(function*() {
+      const { dir, record } = yield* get(id)
+      if (Result.isFailure(record) && record.failure.reason._tag === "NotABundle") {
+        // Its lease would be looked for behind the link.
+        return yield* new StoreError({ reason: StoreReason.UnusableRecord({ id, error: record.failure }) })
+      }
+      return yield* Effect.uninterruptibleMask((restore) =>
+        Effect.scoped(Effect.gen(function*() {
+          const claim = yield* lease.claim({ id, dir }, { announce: true })
+          const { bytes, entries, omitted, packedBytes, path } = yield* restore(Archiving.archive(root, claim))
+          return { id, path, bytes, packedBytes, entries, omitted }
+        }))
+      )
+    })
+    return yield* following(get(id))(found)
   }
 )
 

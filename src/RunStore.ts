@@ -23,11 +23,13 @@ import type { Bundle, Draft, Entry } from "./Bundle.ts"
 import * as ArchivePlace from "./internal/ArchivePlace.ts"
 import { make as makeBuilder } from "./internal/BundleBuilder.ts"
 import { variable } from "./internal/Environment.ts"
+import type { Errno } from "./internal/Errno.ts"
 import { Files } from "./internal/Files.ts"
 import * as RecordFile from "./internal/RecordFile.ts"
 import { checkWhole, reopen } from "./internal/Reopening.ts"
 import * as StoreRoot from "./internal/StoreRoot.ts"
 import { tentatively } from "./internal/Tentative.ts"
+import { following } from "./internal/Whereabouts.ts"
 import * as KernelLease from "./KernelLease.ts"
 import { Lease, type LeaseError } from "./Lease.ts"
 import { Doubt, Liveness } from "./Liveness.ts"
@@ -135,10 +137,12 @@ const make = Effect.fnUntraced(function*(options: Options) {
   /** Nothing for a bundle that was taken away while it was read: it has no record for the reason that it has gone. */
   const read = Effect.fnUntraced(function*(id: RunId.RunId, kind: string | undefined) {
     const files = yield* Files
-    const record = kind === "directory" ? yield* RecordFile.read(dir(id)) : Result.fail(notABundle(kind))
-    const isMissing = Result.isFailure(record) && record.failure.reason._tag === "Missing"
-    if (isMissing && !(yield* Effect.isSuccess(files.lstat(dir(id))))) return undefined
-    return { id, dir: dir(id), record } satisfies Entry
+    const entry = (record: Entry["record"]): Entry => ({ id, dir: dir(id), record })
+    if (kind !== "directory") return entry(Result.fail(notABundle(kind)))
+    const record = yield* RecordFile.read(dir(id))
+    if (Result.isSuccess(record) || record.failure.reason._tag !== "Missing") return entry(record)
+    // It may have come back from the archive since.
+    return (yield* Effect.isSuccess(files.lstat(dir(id)))) ? entry(yield* RecordFile.read(dir(id))) : undefined
   })
 
   /** Days and ids sort alike by their names, so those that begin alike lie together. */
@@ -157,19 +161,22 @@ const make = Effect.fnUntraced(function*(options: Options) {
       )
     )
 
-  /** Nobody who names a run of the archive is to be told that there is none. */
-  const whyMissing = Effect.fnUntraced(function*(id: RunId.RunId) {
-    const archived = yield* ArchivePlace.look(root, id)
-    return archived === undefined ? StoreReason.NoSuchRun({ name: id }) : StoreReason.Archived({ id })
-  })
-
   /** What lies where the bundle of an id should be; a link on the way there is as bad as one in its place. */
-  const kindAt = Effect.fnUntraced(function*(id: RunId.RunId) {
+  const lookAt = Effect.fnUntraced(function*(id: RunId.RunId) {
     const files = yield* Files
     const day = yield* Effect.result(files.lstat(`${runs}/${RunId.day(id)}`))
     const there = yield* Effect.result(files.lstat(dir(id)))
-    if (Result.isFailure(there) || Result.isFailure(day)) return yield* fail(yield* whyMissing(id))
+    if (Result.isFailure(there) || Result.isFailure(day)) return undefined
     return day.success.kind === "directory" ? there.success.kind : day.success.kind
+  })
+
+  /** The same; nobody who names a run of the archive is to be told that there is none. */
+  const kindAt = Effect.fnUntraced(function*(id: RunId.RunId) {
+    const kind = yield* lookAt(id)
+    if (kind !== undefined) return kind
+    if ((yield* ArchivePlace.look(root, id)) !== undefined) return yield* fail(StoreReason.Archived({ id }))
+    // Whoever restores one takes its archive away when the bundle is there, which may have been since the first look.
+    return (yield* lookAt(id)) ?? (yield* fail(StoreReason.NoSuchRun({ name: id })))
   })
 
   const requireBundle = Effect.fnUntraced(function*(id: RunId.RunId) {
@@ -177,9 +184,10 @@ const make = Effect.fnUntraced(function*(options: Options) {
     if (kind !== "directory") return yield* fail(StoreReason.UnusableRecord({ id, error: notABundle(kind) }))
   })
 
-  const get = Effect.fnUntraced(function*(id: RunId.RunId) {
+  const get = Effect.fnUntraced(function*(id: RunId.RunId): Effect.fn.Return<Entry, StoreError> {
     const entry = yield* read(id, yield* kindAt(id))
-    return entry === undefined ? yield* fail(StoreReason.NoSuchRun({ name: id })) : entry
+    // It went while it was read: the next look says where.
+    return entry ?? (yield* get(id))
   })
 
   const liveness = (entry: Entry): Effect.Effect<Liveness> =>
@@ -215,7 +223,8 @@ const make = Effect.fnUntraced(function*(options: Options) {
     const candidates = [...ids, ...archived].slice(0, 5)
     if (candidates.length > 1) return yield* fail(StoreReason.Ambiguous({ prefix, candidates }))
     if (archived[0] !== undefined) return yield* fail(StoreReason.Archived({ id: archived[0] }))
-    return found[0] ?? (yield* fail(StoreReason.NoSuchRun({ name: prefix })))
+    // It may have come back since the first look.
+    return found[0] ?? (yield* firstOf(listFrom(prefix), prefix))
   })
 
   const find = (name: string): Effect.Effect<Entry, StoreError> => {
@@ -226,33 +235,46 @@ const make = Effect.fnUntraced(function*(options: Options) {
     return prefixGrammar.test(name) ? findByPrefix(name) : fail(StoreReason.MalformedName({ name }))
   }
 
-  // == going on
+  // == beginning and going on
 
-  const resume = Effect.fn("RunStore.resume")(function*(id: RunId.RunId, resumeOptions?: ResumeOptions) {
+  const build = makeBuilder({ root, dir, lease })
+
+  /** The run that it begins from may be archived before it is held. */
+  const create = (draft: Draft) =>
+    draft.forkedFrom === undefined ? build(draft) : following(get(draft.forkedFrom))(build(draft))
+
+  const goOn = Effect.fnUntraced(function*(id: RunId.RunId, resumeOptions: ResumeOptions | undefined) {
     const target = { id, dir: dir(id) }
     yield* requireBundle(id)
-    return yield* Effect.uninterruptible(tentatively(Effect.gen(function*() {
-      const resumed = yield* lease.resume(target)
-      // As it was under the claim, and nobody trims without one.
-      yield* checkWhole(resumed.record, resumeOptions)
-      return yield* reopen(target, resumed, update)
-    })))
+    const resumed = yield* lease.resume(target)
+    // As it was under the claim, and nobody trims without one.
+    yield* checkWhole(resumed.record, resumeOptions)
+    return yield* reopen(target, resumed, update)
   })
+
+  const resume = Effect.fn("RunStore.resume")((id: RunId.RunId, resumeOptions?: ResumeOptions) =>
+    following(get(id))(Effect.uninterruptible(tentatively(goOn(id, resumeOptions))))
+  )
 
   // == writing
 
-  const update: RunStore["Service"]["update"] = Effect.fnUntraced(function*(id, change, updateOptions) {
-    yield* requireBundle(id)
-    return yield* RecordFile.update(dir(id), change, updateOptions).pipe(
-      Effect.mapError((cause) =>
-        new StoreError({
-          reason: cause._tag === "Errno"
-            ? StoreReason.System({ errno: cause })
-            : StoreReason.UnusableRecord({ id, error: cause })
-        })
-      )
-    )
+  /** A bundle that has gone has no record either, and nothing is wrong with it. */
+  const whyNotWritten = Effect.fnUntraced(function*(id: RunId.RunId, cause: Errno | RecordError) {
+    if (cause._tag === "Errno") return StoreReason.System({ errno: cause })
+    return cause.reason._tag === "Missing" && (yield* lookAt(id)) === undefined
+      ? StoreReason.NoSuchRun({ name: id })
+      : StoreReason.UnusableRecord({ id, error: cause })
   })
+
+  const update: RunStore["Service"]["update"] = (id, change, updateOptions) =>
+    requireBundle(id).pipe(
+      Effect.andThen(RecordFile.update(dir(id), change, updateOptions)),
+      Effect.catchTags({
+        Errno: (cause) => Effect.flatMap(whyNotWritten(id, cause), fail),
+        RecordError: (cause) => Effect.flatMap(whyNotWritten(id, cause), fail)
+      }),
+      following(get(id))
+    )
 
   const pin = Effect.fn("RunStore.pin")(function*(id: RunId.RunId, reason: string) {
     const at = timestamp(yield* DateTime.now)
@@ -267,7 +289,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
     root,
     id: storeId,
     dir,
-    create: makeBuilder({ root, dir, lease }),
+    create,
     resume,
     list: listFrom(""),
     get,

@@ -19,6 +19,7 @@ import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import * as Trash from "./internal/Trash.ts"
 import { trimClaimed } from "./internal/Trimming.ts"
+import { following } from "./internal/Whereabouts.ts"
 import { Lease, type LeaseError } from "./Lease.ts"
 import * as Recovery from "./Recovery.ts"
 import * as RunId from "./RunId.ts"
@@ -84,12 +85,15 @@ export const trim = Effect.fn("RunTrim.trim")(
     if (Result.isFailure(paths)) return yield* refuse(id, TrimReason.BadPath({ error: paths.failure }))
     const astray = yield* Trash.astray(store.root, ["runs", `runs/${RunId.day(id)}`])
     if (astray !== undefined) return yield* refuse(id, TrimReason.Astray(astray))
-    const { dir, record } = yield* store.get(id)
-    if (Result.isFailure(record) && record.failure.reason._tag === "NotABundle") {
-      // Its lease would be looked for behind the link.
-      return yield* refuse(id, TrimReason.Unreadable({ error: record.failure }))
-    }
-    return yield* claimAndTrim(id, dir, paths.success)
+    const found = Effect.gen(function*() {
+      const { dir, record } = yield* store.get(id)
+      if (Result.isFailure(record) && record.failure.reason._tag === "NotABundle") {
+        // Its lease would be looked for behind the link.
+        return yield* refuse(id, TrimReason.Unreadable({ error: record.failure }))
+      }
+      return yield* claimAndTrim(id, dir, paths.success)
+    })
+    return yield* following(store.get(id))(found)
   }
 )
 

@@ -42,15 +42,21 @@ const isThere = Effect.fnUntraced(function*(path: string) {
 })
 
 /** The lock of the archive: two who restore, and one who removes, do not come in each other's way. */
-const take = Effect.fnUntraced(function*({ dir, root }: Pick<Store, "dir" | "root">, id: RunId) {
+const take = Effect.fnUntraced(function*(
+  store: Pick<Store, "dir" | "root">,
+  id: RunId
+): Effect.fn.Return<Place.Locked, ArchiveError | StoreError, Scope.Scope> {
+  const { dir, root } = store
   const astray = yield* Place.findAstray(root, id)
   if (astray !== undefined) return yield* refuse(id, ArchiveReason.Astray(astray))
   const path = Place.pathOf(root, id)
   const locked = yield* Place.lock(path).pipe(asError(id, path))
   if (locked === "busy") return yield* refuse(id, ArchiveReason.Busy())
   if (yield* isThere(dir(id))) return yield* refuse(id, ArchiveReason.Present())
-  if (locked === "absent") return yield* new StoreError({ reason: StoreReason.NoSuchRun({ name: id }) })
-  return locked
+  if (locked !== "absent") return locked
+  // It may have been archived since the first look.
+  if (yield* isThere(path)) return yield* take(store, id)
+  return yield* new StoreError({ reason: StoreReason.NoSuchRun({ name: id }) })
 })
 
 /** What another restoring has left, by its free lease. */

@@ -56,10 +56,11 @@ const findResumable = Effect.fnUntraced(function*(name: string) {
   if (Result.isSuccess(found)) return found.success
   const { reason } = found.failure
   if (reason._tag !== "Archived") return yield* found.failure
-  const archived = yield* Effect.result(RunArchive.get(reason.id))
-  // Somebody has just restored it.
-  if (Result.isFailure(archived)) return yield* findRecord(reason.id)
-  return { id: reason.id, record: yield* RunArchive.readRecord(archived.success) }
+  return yield* Effect.flatMap(RunArchive.get(reason.id), RunArchive.readRecord).pipe(
+    Effect.map((record) => ({ id: reason.id, record })),
+    // Somebody may have restored it at just this moment.
+    Effect.catch((error) => Effect.mapError(findRecord(reason.id), () => error))
+  )
 })
 
 /** What a live run writes while it is copied may be in the copy or not. */

@@ -8,7 +8,7 @@ import { describeDoubt } from "../Liveness.ts"
 import * as Recovery from "../Recovery.ts"
 import type { Row } from "../RunIndex.ts"
 import { isTerminal, type RunRecord } from "../RunRecord.ts"
-import type { Entry } from "../RunStore.ts"
+import type { Entry, RunStore } from "../RunStore.ts"
 import type { StoreError } from "../StoreError.ts"
 import { type Frame, isOver, type Pass, rowOf, tellFailure, tellRecovery } from "./Pass.ts"
 
@@ -63,7 +63,18 @@ const recover = Effect.fnUntraced(function*(pass: Pass, entry: Entry, record: Ru
   return yield* rowOf(pass, recovered.success, row, "finished")
 })
 
-const read = Effect.fnUntraced(function*(pass: Pass, entry: Entry, row: Row) {
+/** What somebody else is taking away, or is about to put back, looks broken on the way. */
+const readAgain = Effect.fnUntraced(function*(pass: Pass, row: Row) {
+  const again = yield* Effect.result(pass.store.get(row.id))
+  return Result.isSuccess(again) ? yield* read(pass, again.success, row, true) : undefined
+})
+
+const read = Effect.fnUntraced(function*(
+  pass: Pass,
+  entry: Entry,
+  row: Row,
+  isAgain = false
+): Effect.fn.Return<Row | undefined, never, RunStore> {
   if (Result.isFailure(entry.record)) return unknownRow(row, entry.record.failure.message, pass.now)
   const record = entry.record.success
   if (record.id !== entry.id) return unknownRow(row, `its record is that of ${record.id}`, pass.now)
@@ -74,6 +85,7 @@ const read = Effect.fnUntraced(function*(pass: Pass, entry: Entry, row: Row) {
     case "Live":
       return yield* live(pass, record, row, liveness.holders)
     case "Unknown":
+      if (!isAgain) return yield* readAgain(pass, row)
       return unknownRow(yield* rowOf(pass, record, row, "unknown"), describeDoubt(liveness.doubt), pass.now)
     case "Dead":
       if (isTerminal(record)) return yield* rowOf(pass, record, row, "finished")

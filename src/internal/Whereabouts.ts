@@ -1,0 +1,37 @@
+/**
+ * Runs that move while somebody comes for them: from the store into the archive, or back. Whoever has found one in the
+ * store and comes too late must not be told that it has been removed.
+ */
+import * as Effect from "effect/Effect"
+import type { Entry } from "../Bundle.ts"
+import type { StoreError } from "../StoreError.ts"
+
+/** A run that goes there and back again and again at just these moments may as well have gone. */
+const most = 10
+
+const isGone = (error: { readonly _tag: string; readonly reason: { readonly _tag: string } }): boolean =>
+  (error._tag === "LeaseError" && error.reason._tag === "RunGone") ||
+  (error._tag === "StoreError" && error.reason._tag === "NoSuchRun")
+
+/**
+ * Tries again what has not found a run that is back in the store, and says of one that has been archived that it has.
+ *
+ * @internal
+ */
+export const following =
+  (get: Effect.Effect<Entry, StoreError>) =>
+  <A, E extends { readonly _tag: string; readonly reason: { readonly _tag: string } }, R>(
+    attempt: Effect.Effect<A, E, R>
+  ): Effect.Effect<A, E | StoreError, R> => {
+    const from = (nth: number): Effect.Effect<A, E | StoreError, R> =>
+      Effect.catchIf(
+        attempt,
+        (error) => isGone(error),
+        (error) =>
+          Effect.matchEffect(get, {
+            onFailure: (now) => Effect.fail<E | StoreError>(now.reason._tag === "Archived" ? now : error),
+            onSuccess: () => nth < most ? from(nth + 1) : Effect.fail<E | StoreError>(error)
+          })
+      )
+    return from(1)
+  }
