@@ -3,6 +3,7 @@ import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
+import * as ArchivePlace from "../internal/ArchivePlace.ts"
 import { Files } from "../internal/Files.ts"
 import * as PassLock from "../retention/PassLock.ts"
 import * as RunId from "../RunId.ts"
@@ -50,18 +51,23 @@ const read = Effect.fnUntraced(
  * An outcome is written once, so that a row can only differ from the record of a run that was never resumed if somebody
  * has changed one of them.
  */
-const isDifferent = (row: Row, record: RunRecord) =>
-  row.state === "finished" && record.attempts.length < 2 && record.status !== "running" &&
-  (row.status !== record.status || row.endedAt !== toMillis(record.endedAt ?? record.startedAt))
+const isDifferent = Effect.fnUntraced(function*(root: string, row: Row, record: RunRecord) {
+  if (row.state !== "finished" || record.attempts.length > 1 || record.status === "running") return false
+  const endedAt = toMillis(record.endedAt ?? record.startedAt)
+  if (row.status !== record.status || row.endedAt < endedAt) return true
+  // To a pass, one that was restored has ended then, and the row may be of an earlier time.
+  return row.endedAt > endedAt && (yield* ArchivePlace.restoredAt(root, row.id)) === undefined
+})
 
 const concurrency = 8
 
 const countDifferent = Effect.fnUntraced(function*(rows: ReadonlyArray<Row>) {
   const store = yield* RunStore
   const compared = yield* Effect.forEach(rows, (row) =>
-    Effect.match(store.get(row.id), {
-      onSuccess: ({ record }) => Result.isSuccess(record) && isDifferent(row, record.success),
-      onFailure: () => false
+    Effect.matchEffect(store.get(row.id), {
+      onSuccess: ({ record }) =>
+        Result.isSuccess(record) ? isDifferent(store.root, row, record.success) : Effect.succeed(false),
+      onFailure: () => Effect.succeed(false)
     }), { concurrency })
   return compared.filter((each) => each).length
 })

@@ -51,6 +51,14 @@ export const ids = (made: ReadonlyArray<Made>): Array<string> => made.map(({ id 
 export const present = (root: string): ReadonlyArray<string> =>
   bundles(root).map((dir) => dir.slice(dir.lastIndexOf("/") + 1))
 
+/** The ids of all runs for which the archive has a file with this ending, oldest first. */
+export const filed = (root: string, ending: ".tar.zst" | ".restored"): ReadonlyArray<string> =>
+  [...names(`${root}/archive`)].sort().flatMap((day) =>
+    [...names(`${root}/archive/${day}`)].sort().flatMap((name) =>
+      name.endsWith(ending) ? [name.slice(0, -ending.length)] : []
+    )
+  )
+
 /** Everything about a bundle that would show that something has been at it. */
 export const traces = (dir: string): ReadonlyArray<string> =>
   NFS.readdirSync(dir, { recursive: true }).map(String).sort().map((name) => {
