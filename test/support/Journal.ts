@@ -1,0 +1,42 @@
+/** A history that several processes write together, line by line, by one clock. */
+import * as NFS from "node:fs"
+
+export interface Line {
+  /** Nanoseconds by the clock that all processes of a machine share. */
+  readonly at: bigint
+  readonly process: number
+  readonly nth: number
+  /**
+   * `begin` and `end` of a verb; `in` and `out` of the work that somebody does under a lease; `acts` before and `acted`
+   * after something is moved out of a bundle, or a bundle away; `made`; `wrong`, where the work found something amiss.
+   */
+  readonly event: "begin" | "end" | "in" | "out" | "acts" | "acted" | "made" | "wrong"
+  readonly verb: string
+  readonly id: string
+  readonly detail: string
+}
+
+export type Write = (event: Line["event"], verb: string, id: string, detail?: string) => void
+
+export const open = (path: string, process: number, nth: () => number): Write => {
+  const fd = NFS.openSync(path, "a")
+  return (event, verb, id, detail = "") => {
+    const fields = [globalThis.process.hrtime.bigint(), process, nth(), event, verb, id, JSON.stringify(detail)]
+    // Appending is one step as far as others are concerned.
+    NFS.writeSync(fd, `${fields.join(" ")}\n`)
+  }
+}
+
+export const read = (path: string): ReadonlyArray<Line> =>
+  NFS.readFileSync(path, "utf8").trim().split("\n").map((text): Line => {
+    const [at = "", process, nth, event, verb = "", id = "", ...detail] = text.split(" ")
+    return {
+      at: BigInt(at),
+      process: Number(process),
+      nth: Number(nth),
+      event: event as Line["event"],
+      verb,
+      id,
+      detail: JSON.parse(detail.join(" "))
+    }
+  }).sort((left, right) => left.at < right.at ? -1 : 1)
