@@ -38,38 +38,6 @@ describe("leasehold resume", () => {
       })
     ))
 
-  it.live(
-    "bug 12: of twenty at once one goes, and nineteen exit 4 naming it",
-    () =>
-      withRoot((root) =>
-        Effect.gen(function*() {
-          yield* runs(root, "--", "false")
-          const finish = yield* gate(`${root}-finish`)
-          // Whoever gets it stays until everybody else has had an answer.
-          const script = `echo mine; ${finish.wait}`
-          const resumers = yield* Effect.all(
-            Array.from(
-              { length: 20 },
-              () => leasehold(root, ["resume", "latest", "--retention", "off", "--", "sh", "-c", script])
-            ),
-            { concurrency: "unbounded" }
-          )
-          let answered = 0
-          const exits = yield* Effect.forEach(
-            resumers,
-            (resumer) => Effect.tap(resumer.exit, () => ++answered === 19 ? finish.open : Effect.void),
-            { concurrency: "unbounded" }
-          )
-          assert.strictEqual(exits.filter(({ code }) => code === 0).length, 1)
-          const refused = exits.filter(({ code }) => code === 4)
-          assert.strictEqual(refused.length, 19)
-          for (const { stderr } of refused) assert.match(stderr, /in use by pid \d+ on .*\(owner\)/)
-          assert.strictEqual(onlyRecord(root).attempts.length, 2)
-        })
-      ),
-    120_000
-  )
-
   it.live("of a run whose owner was killed is refused until the child that it left has gone", () =>
     withRoot((root) =>
       Effect.gen(function*() {
