@@ -129,6 +129,7 @@ const takeOne = Effect.fnUntraced(function*(
   const { ledger } = pass
   ledger.looked++
   const before = ledger.trimmed.length + ledger.archived.length
+  const isCounted = ledger.kept.has(row.id)
   const target = { id: row.id, dir: pass.store.dir(row.id) }
   const step = (claim: Claim): Effect.Effect<void, Failure | IndexBroken, RunStore | Scope.Scope> =>
     tier === "TrimAfter" ? trim(pass, claim, row) : archive(pass, claim, row)
@@ -138,6 +139,8 @@ const takeOne = Effect.fnUntraced(function*(
     Effect.scoped,
     Effect.uninterruptible
   )
+  // Until now it was one of those that no step had looked at.
+  if (!isCounted && ledger.kept.has(row.id)) ledger.keptElsewhere = Math.max(0, ledger.keptElsewhere - 1)
   if (ledger.trimmed.length + ledger.archived.length === before) ledger.refused.add(row.id)
 })
 
