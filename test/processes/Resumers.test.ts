@@ -81,7 +81,7 @@ const hold = (
     })
   )
 
-const namesOwner = (pid: number) => new RegExp(`in use by pid ${pid} on .*\\(owner\\)`)
+const namesOwner = (pid: number) => new RegExp(`in use by .*pid ${pid} on \\S+ \\(owner\\)`)
 
 describe(`of twenty who resume at once, ${rounds} times over, one goes and nineteen exit 4`, () => {
   it.live(
