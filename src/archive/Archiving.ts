@@ -7,6 +7,7 @@ import * as Schedule from "effect/Schedule"
 import type * as Scope from "effect/Scope"
 import { ArchiveError, ArchiveReason } from "../ArchiveError.ts"
 import * as Place from "../internal/ArchivePlace.ts"
+import { renameInto } from "../internal/BundleBuilder.ts"
 import type { Errno } from "../internal/Errno.ts"
 import { Files, Flags } from "../internal/Files.ts"
 import { sameFile, syncDirectory } from "../internal/io.ts"
@@ -106,15 +107,10 @@ const checkWay = Effect.fnUntraced(function*(root: string, { id }: Target) {
 })
 
 const publish = Effect.fnUntraced(function*(root: string, target: Target, draft: string) {
-  const files = yield* Files
   yield* checkWay(root, target)
   const path = Place.pathOf(root, target.id)
   yield* patiently(lockLeftover(root, target.id, path)).pipe(asError(target, path))
-  yield* Effect.catchIf(
-    files.rename(draft, path),
-    (errno) => errno.code === "ENOENT",
-    () => Effect.andThen(files.mkdir(Place.dayOf(root, target.id), { recursive: true }), files.rename(draft, path))
-  ).pipe(asError(target, path))
+  yield* renameInto(Place.dayOf(root, target.id), draft, path).pipe(asError(target, path))
   yield* Effect.ignore(syncDirectory(Place.dayOf(root, target.id)))
   return path
 })

@@ -24,6 +24,9 @@ interface Place {
 
 const parts = ["logs", "telemetry", "temp", "artifacts"]
 
+/** @internal */
+export const attempts = 5
+
 const ifCode = (code: string) => (errno: Errno) => errno.code === code
 
 /**
@@ -35,6 +38,23 @@ export const makeDirectoryIn = Effect.fnUntraced(function*(parent: string, path:
   const files = yield* Files
   yield* files.mkdir(path).pipe(
     Effect.catchIf(ifCode("ENOENT"), () => Effect.andThen(files.mkdir(parent, { recursive: true }), files.mkdir(path)))
+  )
+})
+
+/**
+ * Renames into a day, which is made anew as often as others take it away while it is empty.
+ *
+ * @internal
+ */
+export const renameInto = Effect.fnUntraced(function*(day: string, from: string, to: string) {
+  const files = yield* Files
+  yield* Effect.catchIf(
+    files.rename(from, to),
+    ifCode("ENOENT"),
+    () =>
+      Effect.andThen(files.mkdir(day, { recursive: true }), files.rename(from, to)).pipe(
+        Effect.retry({ times: attempts, while: ifCode("ENOENT") })
+      )
   )
 })
 
@@ -52,12 +72,7 @@ export const publish = Effect.fnUntraced(function*(from: string, to: string) {
     const cause = new Error(`a ${there.success.kind} lies in its place`)
     return yield* new Errno({ code: "ENOTDIR", call: "rename", path: day, cause })
   }
-  yield* files.rename(from, to).pipe(
-    Effect.catchIf(
-      ifCode("ENOENT"),
-      () => Effect.andThen(files.mkdir(day, { recursive: true }), files.rename(from, to))
-    )
-  )
+  yield* renameInto(day, from, to)
 })
 
 const recordOf = (id: RunId.RunId, draft: Draft, lease: Held): RunRecord => {
@@ -134,9 +149,6 @@ export const mayPass = (draft?: Draft) => (error: Errno | LeaseError | StoreErro
   if (error._tag === "StoreError" || error.id === draft?.forkedFrom) return false
   return error.reason._tag === "Claimed" || error.reason._tag === "RunGone" || error.reason._tag === "Undecided"
 }
-
-/** @internal */
-export const attempts = 5
 
 /** @internal */
 export const make = (place: Place) =>
