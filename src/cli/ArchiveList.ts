@@ -23,6 +23,9 @@ export interface Wanted {
   readonly limit: number
 }
 
+/** Without the id and the path, which would leave no room for what is wrong. */
+const problemOf = ({ message, reason }: RunArchive.ArchiveError) => reason._tag === "Corrupt" ? reason.detail : message
+
 const row = ({ entry, record }: View, now: number): ReadonlyArray<Cell> => {
   const known = Result.getOrUndefined(record)
   return [
@@ -31,7 +34,7 @@ const row = ({ entry, record }: View, now: number): ReadonlyArray<Cell> => {
     { text: known?.status ?? "damaged" },
     { text: formatAgo(now - entry.endedAt) },
     { text: formatBytes(entry.bytes) },
-    { text: Result.isFailure(record) ? shorten(harmless(record.failure.message), 80) : "", format: "dim" }
+    { text: Result.isFailure(record) ? shorten(harmless(problemOf(record.failure)), 80) : "", format: "dim" }
   ]
 }
 
