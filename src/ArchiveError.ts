@@ -19,7 +19,7 @@ export type ArchiveReason = Data.TaggedEnum<{
   Pinned: { readonly reason: string }
   /** What the run has made outside of its bundle could not be undone. */
   NotUndone: { readonly failures: ReadonlyArray<NotUndone> }
-  /** There was no time left for what had to be undone, and it was not begun. */
+  /** There was no time left for what had to be undone, and it was not begun; or not enough to pack it. */
   Late: {}
   /** Something in the bundle could not be given back by any archive. */
   NotPackable: { readonly path: string; readonly why: string }
@@ -54,7 +54,7 @@ const explain = (id: RunId) =>
     Pinned: ({ reason }) => explainPin(id, reason),
     NotUndone: ({ failures }) =>
       `${describeFailures(failures)}; see to that, and archive the run again: leasehold archive ${id}`,
-    Late: () => "there is no time left to undo what it has made outside",
+    Late: () => "there is not enough time left to archive it",
     NotPackable: ({ path, why }) => `${shown(path)} cannot be archived: ${why}; the run stays as it is`,
     Changed: () => "its record was changed while it was archived; the run stays as it is",
     Busy: () => "another process is archiving, restoring or removing it; try again",

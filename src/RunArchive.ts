@@ -99,10 +99,12 @@ export const archive = Effect.fn("RunArchive.archive")(
         // Its lease would be looked for behind the link.
         return yield* new StoreError({ reason: StoreReason.UnusableRecord({ id, error: record.failure }) })
       }
-      return yield* Effect.uninterruptibleMask((restore) =>
+      return yield* Effect.uninterruptibleMask((interruptibly) =>
         Effect.scoped(Effect.gen(function*() {
           const claim = yield* lease.claim({ id, dir }, { announce: true })
-          const { bytes, entries, omitted, packedBytes, path } = yield* restore(Archiving.archive(root, claim))
+          const { bytes, entries, omitted, packedBytes, path } = yield* Archiving.archive(root, claim, {
+            interruptibly
+          })
           return { id, path, bytes, packedBytes, entries, omitted }
         }))
       )

@@ -1,6 +1,7 @@
 /** What a verification finds of archives, and of what was begun and not finished. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
+import { identity } from "effect/Function"
 import * as Stream from "effect/Stream"
 import * as NodeChildProcess from "node:child_process"
 import * as NFS from "node:fs"
@@ -46,7 +47,7 @@ const archived = (root: string, count: number) =>
 const archiveBeside = (root: string, { dir, id }: Made) =>
   Effect.scoped(Effect.gen(function*() {
     const record = yield* Effect.fromResult(yield* RecordFile.read(dir))
-    yield* Archiving.write(root, { id, dir }, record)
+    yield* Archiving.write(root, { id, dir }, record, identity)
   }))
 
 const edit = ({ dir }: Made, change: object) => {
@@ -150,7 +151,7 @@ describe("what lies in the archive", () => {
         yield* archiveBeside(root, foreign)
         const record = yield* Effect.fromResult(yield* RecordFile.read(newer.dir))
         edit(newer, { version: 7 })
-        yield* Effect.scoped(Archiving.write(root, newer, record))
+        yield* Effect.scoped(Archiving.write(root, newer, record, identity))
         NFS.rmSync(`${root}/runs`, { recursive: true })
         const findings = yield* check({ archives: true })
         const told = new Map(findings.map((each) => [each.id, `${severityOf(each.fault)} ${words(each.fault)}`]))

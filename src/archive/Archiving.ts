@@ -1,7 +1,9 @@
 /**
  * From a bundle that the caller has claimed to an archive that has been read back: only then the bundle may go.
  */
+import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
 import * as Result from "effect/Result"
 import * as Schedule from "effect/Schedule"
 import type * as Scope from "effect/Scope"
@@ -118,34 +120,35 @@ const publish = Effect.fnUntraced(function*(root: string, target: Target, draft:
 /**
  * Writes the archive beside, has it on the disk, puts it in its place and reads it back. The time of the file is that of
  * the run's end. What does not end well, or is interrupted, leaves no archive; what was written under the claim stays
- * locked until the scope ends, so that nobody restores or removes it before the bundle has gone.
+ * locked until the scope ends, so that nobody restores or removes it before the bundle has gone. Called where nothing
+ * interrupts it.
  *
  * @internal
  */
-export const write = (
+export const write = Effect.fnUntraced(function*(
   root: string,
   target: Target,
-  record: RunRecord
-): Effect.Effect<Written, ArchiveError, Scope.Scope> =>
-  Effect.uninterruptibleMask((restore) =>
-    Effect.gen(function*() {
-      const files = yield* Files
-      const { dir, id } = target
-      yield* checkWay(root, target)
-      yield* makeStaging(root).pipe(asError(target, dir))
-      const { fd, path: draft } = yield* patiently(tentatively(openDraft(root, target))).pipe(asError(target, dir))
-      let packed: Packed | undefined
-      yield* restore(
-        Tar.write(fd, draft, (packer) => Effect.map(pack(dir, id, packer), (sums) => void (packed = sums)))
-      ).pipe(asError(target, draft))
-      const endedAt = BigInt(toMillis(record.endedAt ?? record.startedAt)) * 1_000_000n
-      yield* Effect.andThen(files.futimes(fd, endedAt, draft), files.fsync(fd, draft)).pipe(asError(target, draft))
-      const path = yield* publish(root, target, draft)
-      return yield* restore(readBack(target, fd, path, packed)).pipe(
-        Effect.onError(() => Effect.ignore(Place.remove(root, id)))
-      )
-    })
+  record: RunRecord,
+  interruptibly: Interruptibly
+): Effect.fn.Return<Written, ArchiveError, Scope.Scope> {
+  const files = yield* Files
+  const { dir, id } = target
+  yield* checkWay(root, target)
+  yield* makeStaging(root).pipe(asError(target, dir))
+  const { fd, path: draft } = yield* patiently(tentatively(openDraft(root, target))).pipe(asError(target, dir))
+  let packed: Packed | undefined
+  yield* interruptibly(
+    Tar.write(fd, draft, (packer) => Effect.map(pack(dir, id, packer), (sums) => void (packed = sums))).pipe(
+      asError(target, draft)
+    )
   )
+  const endedAt = BigInt(toMillis(record.endedAt ?? record.startedAt)) * 1_000_000n
+  yield* Effect.andThen(files.futimes(fd, endedAt, draft), files.fsync(fd, draft)).pipe(asError(target, draft))
+  const path = yield* publish(root, target, draft)
+  return yield* interruptibly(readBack(target, fd, path, packed)).pipe(
+    Effect.onError(() => Effect.ignore(Place.remove(root, id)))
+  )
+})
 
 const readBack = Effect.fnUntraced(function*(target: Target, fd: number, path: string, packed: Packed | undefined) {
   const files = yield* Files
@@ -198,16 +201,37 @@ const refuseForeign = ({ id }: Target, record: RunRecord) =>
     })
   )
 
+type Interruptibly = <A, R>(part: Effect.Effect<A, ArchiveError, R>) => Effect.Effect<A, ArchiveError, R>
+
+/** @internal */
+export interface Options {
+  /** When all of it has to be over, in milliseconds since 1970. A bundle that is about to go then goes all the same. */
+  readonly until?: number | undefined
+  /** Of the whole only the packing and the reading back can be interrupted, and nothing has become of it then. */
+  readonly interruptibly: Interruptibly
+}
+
+const inTime = Effect.fnUntraced(function*<A, R>(
+  { id }: Target,
+  part: Effect.Effect<A, ArchiveError, R>,
+  until: number | undefined
+) {
+  if (until === undefined) return yield* part
+  const millis = until - (yield* Clock.currentTimeMillis)
+  const done = yield* Effect.timeoutOption(part, Math.max(1, millis))
+  return Option.isSome(done) ? done.value : yield* new ArchiveError({ id, reason: ArchiveReason.Late() })
+})
+
 /**
  * Archives a run that the caller has claimed, and takes its bundle out of the store. What the run has made outside is
- * undone first, while the bundle is still where it was, so that the archive says so.
+ * undone first, while the bundle is still where it was, so that the archive says so. Called where nothing interrupts it.
  *
  * @internal
  */
 export const archive = Effect.fnUntraced(function*(
   root: string,
   claim: Claim,
-  until?: number
+  { interruptibly, until }: Options
 ): Effect.fn.Return<Written, ArchiveError | StoreError, Scope.Scope | RunStore> {
   const files = yield* Files
   const { target } = claim
@@ -221,7 +245,12 @@ export const archive = Effect.fnUntraced(function*(
         pinned(found) ?? (pending(found).length === 0 ? { _tag: "Ready" as const, record: found } : undefined)
       )
   })
-  const written = yield* write(root, target, record ?? claim.record)
+  const written = yield* write(
+    root,
+    target,
+    record ?? claim.record,
+    (part) => interruptibly(inTime(target, part, until))
+  )
   const packed = decode(written.record)
   const isPacked = (found: RunRecord) => Result.isSuccess(packed) && encode(packed.success) === encode(found)
   // Nothing may have come between the packing and the going, a pin for one.
@@ -229,11 +258,7 @@ export const archive = Effect.fnUntraced(function*(
     until,
     archived: true,
     stays: (found) => Effect.succeed(pinned(found) ?? (isPacked(found) ? undefined : ArchiveReason.Changed()))
-  }).pipe(
-    Effect.onError(() => Effect.ignore(Place.remove(root, target.id))),
-    // Once the bundle has gone nobody may come and take the archive for one that was not finished.
-    Effect.uninterruptible
-  )
+  }).pipe(Effect.onError(() => Effect.ignore(Place.remove(root, target.id))))
   yield* Effect.ignore(files.rmdir(`${root}/runs/${RunId.day(target.id)}`))
   return written
 })

@@ -2,9 +2,7 @@
  * What the tiers of a policy do with bundles that stay: trimming, then archiving, oldest first, each under its claim and
  * after everything was asked again of the record as it is then.
  */
-import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
-import * as Option from "effect/Option"
 import * as Result from "effect/Result"
 import type * as Scope from "effect/Scope"
 import * as Archiving from "../archive/Archiving.ts"
@@ -88,14 +86,13 @@ const archive = Effect.fnUntraced(function*(pass: Pass, claim: Claim, row: Row) 
   const { fresh, reason, record } = yield* askAgain(pass, claim, row, "ArchiveAfter")
   if (record.id !== row.id) return yield* Acting.keepUnknown(pass, row, `its record is that of ${record.id}`)
   if (reason?._tag !== "ArchiveAfter") return yield* pass.session.put(fresh)
-  const now = yield* Clock.currentTimeMillis
-  const written = yield* Effect.interruptible(Archiving.archive(pass.store.root, claim, pass.until)).pipe(
-    Effect.timeoutOption(Math.max(1, pass.until - now))
-  )
-  if (Option.isNone(written)) return yield* tooLong(pass, fresh)
+  const { bytes } = yield* Archiving.archive(pass.store.root, claim, {
+    until: pass.until,
+    interruptibly: Effect.interruptible
+  })
   pass.ledger.left.inTrash++
   yield* pass.session.remove(row.id)
-  yield* tellArchived(pass, { id: row.id, reason, bytes: written.value.bytes })
+  yield* tellArchived(pass, { id: row.id, reason, bytes })
 })
 
 // == one bundle
