@@ -11,6 +11,7 @@ import * as Trees from "./fixtures/trees.ts"
 import * as Archives from "./support/Archives.ts"
 import { names, recordAt } from "./support/CommandLine.ts"
 import { everything } from "./support/Snapshot.ts"
+import { directory } from "./support/Stores.ts"
 import { filled, inStore } from "./support/Trims.ts"
 
 const { refusal } = Archives
@@ -265,6 +266,28 @@ describe("what cannot be archived stays whole", () => {
           assert.isTrue(NFS.existsSync(`${dir}/temp/0`))
         }))
       )
+  )
+
+  it.live.skipIf(process.platform !== "linux")(
+    "what this user may not read, which is named; what is read-only is not that",
+    () =>
+      Effect.scoped(Effect.gen(function*() {
+        const place = yield* directory
+        NFS.chmodSync(place, 0o777)
+        const inChild = (shape: string) => {
+          const args = [`${place}/${shape}`, shape]
+          return Trees.inChild<Record<string, unknown>>("archive.ts", args, { unprivileged: true })
+        }
+        const unreadable = inChild("unreadable")
+        assert.match(String(unreadable["archived"]), /artifacts\/closed\/x: permission denied/)
+        const unlistable = inChild("unlistable")
+        assert.match(String(unlistable["archived"]), /artifacts\/closed: permission denied/)
+        for (const { isThere, staging } of [unreadable, unlistable]) {
+          assert.deepStrictEqual([isThere, staging], [true, []])
+        }
+        const { archived, mode, restored, staging } = inChild("read-only")
+        assert.deepStrictEqual([archived, restored, Number(mode) & 0o7777, staging], ["done", "done", 0o555, []])
+      }))
   )
 
   it.live("brings a run that crashed to its end first", () =>

@@ -4,7 +4,7 @@
 import * as Data from "effect/Data"
 import * as Effect from "effect/Effect"
 import * as NodeCrypto from "node:crypto"
-import type { Errno } from "../internal/Errno.ts"
+import { Errno } from "../internal/Errno.ts"
 import { type ByteEntry, Files, Flags, type Info } from "../internal/Files.ts"
 import { sameFile } from "../internal/io.ts"
 import * as Tree from "../internal/Tree.ts"
@@ -170,6 +170,14 @@ const list = Effect.fnUntraced(function*({ walk }: Packing) {
   return names.map(({ name }) => name).sort(Buffer.compare)
 })
 
+/** What goes by descriptors knows the last part of a name, or a number. */
+const about = (path: Buffer) =>
+  Effect.mapError(<E>(error: E | Errno): E | Errno =>
+    error instanceof Errno
+      ? new Errno({ code: error.code, call: error.call, path: path.toString(), cause: error.cause })
+      : error
+  )
+
 /** Names that are left in each directory on the way, innermost last, in the order in which they come. */
 const packTree = Effect.fnUntraced(function*(packing: Packing) {
   const files = yield* Files
@@ -195,12 +203,12 @@ const packTree = Effect.fnUntraced(function*(packing: Packing) {
     if (walk.isMounted(name)) return yield* fail(path, "something is mounted there")
     const info = yield* files.lstatAt(walk.place(), name)
     if (info.kind !== "directory") {
-      yield* addName(packing, path, name, info)
+      yield* about(path)(addName(packing, path, name, info))
       continue
     }
-    yield* addPlain(packing, entryOf("directory", path, yield* walk.enter(name)))
+    yield* addPlain(packing, entryOf("directory", path, yield* about(path)(walk.enter(name))))
     way.push(name)
-    stack.push((yield* list(packing)).toReversed())
+    stack.push((yield* about(path)(list(packing))).toReversed())
   }
 })
 

@@ -90,6 +90,7 @@ const build = Effect.fnUntraced(function*(
   linksOut: boolean,
   interruptibly: <A, E>(effect: Effect.Effect<A, E>) => Effect.Effect<A, E>
 ) {
+  const files = yield* Files
   const { dir, root } = store
   const staged = `${root}/staging/${id}`
   return yield* Effect.gen(function*() {
@@ -97,12 +98,13 @@ const build = Effect.fnUntraced(function*(
       Effect.retry({ times: attempts, while: mayPass() }),
       Effect.catchTag("Errno", (errno) => refuse(id, ArchiveReason.System({ errno })))
     )
-    yield* interruptibly(unpack({ id, fd, path, linksOut }, staged)).pipe(asError(id, path))
+    const mode = yield* interruptibly(unpack({ id, fd, path, linksOut }, staged)).pipe(asError(id, path))
     const record = yield* Effect.fromResult(checkRecord({ id, path }, yield* RecordFile.read(staged)))
     // Before anybody can see the bundle, so that no pass takes it for as old as its run.
     yield* Place.writeMark(root, id, timestamp(yield* DateTime.now)).pipe(asError(id, path))
     yield* publish(staged, dir(id)).pipe(asError(id, path))
     yield* held.moved(dir(id))
+    if ((mode & 0o700) !== 0o700) yield* Effect.ignore(files.chmodAt(Buffer.from(dir(id)), mode))
     return { record, held } satisfies Restored
     // Its own directories may be such that nothing can be deleted in them at once.
   }).pipe(Effect.onError(() => Effect.ignore(Trash.put(root, staged, id))))

@@ -19,6 +19,8 @@ interface Unpacking {
   readonly walk: Tree.Walk
   /** The directories on the way to the innermost, which is the last: what they are to be like when all is in them. */
   readonly way: Array<ArchiveEntry>
+  /** What the bundle itself is to be like in the end. */
+  mode: number
 }
 
 const nameOf = (path: Buffer) => path.subarray(path.lastIndexOf("/") + 1)
@@ -36,8 +38,13 @@ const settle = Effect.fnUntraced(function*({ walk }: Unpacking, { mode, mtimeNan
 const leave = Effect.fnUntraced(function*(unpacking: Unpacking) {
   const left = unpacking.way.pop()
   if (left === undefined) return
-  yield* settle(unpacking, left)
-  if (unpacking.way.length > 0) yield* unpacking.walk.leave
+  if (unpacking.way.length > 0) {
+    yield* settle(unpacking, left)
+    return yield* unpacking.walk.leave
+  }
+  // What is to be moved into its place has to be writable until it is there.
+  unpacking.mode = left.mode
+  yield* settle(unpacking, { ...left, mode: left.mode | 0o700 })
 })
 
 /** Goes back up to the directory that an entry belongs to. One that was left is complete, and is not entered again. */
@@ -134,18 +141,18 @@ const barred = ({ path }: ArchiveEntry) => ({ why }: Tree.Barred) =>
   new Unsafe({ name: path.toString(), why: `the way to it is ${why}` })
 
 /**
- * Unpacks an archive into a directory that the caller has made and that nobody else writes to. Of what it has made when
- * it fails nothing may be used.
+ * Unpacks an archive into a directory that the caller has made and that nobody else writes to, and gives the mode that is
+ * for the caller to set once the directory is in its place. Of what it has made when it fails nothing may be used.
  *
  * @internal
  */
 export const unpack = Effect.fnUntraced(function*(
   source: Source,
   dir: string
-): Effect.fn.Return<void, Errno | Unsafe | Corrupt> {
+): Effect.fn.Return<number, Errno | Unsafe | Corrupt> {
   const walk = yield* Tree.open(dir)
   const flushing = yield* Flushing.make(dir)
-  const unpacking: Unpacking = { dir, flushing, walk, way: [] }
+  const unpacking: Unpacking = { dir, flushing, walk, way: [], mode: 0o700 }
   const visit = (entry: ArchiveEntry, content: Content): Effect.Effect<void, Errno | TarError | Unsafe> =>
     make(unpacking, entry, content).pipe(
       Effect.mapError((error) =>
@@ -160,4 +167,5 @@ export const unpack = Effect.fnUntraced(function*(
     Effect.andThen(flushing.finish),
     Effect.ensuring(Effect.andThen(flushing.close, walk.close))
   )
+  return unpacking.mode
 })
