@@ -1,4 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
+import * as Clock from "effect/Clock"
+import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Stream from "effect/Stream"
 import * as NFS from "node:fs"
@@ -197,6 +199,44 @@ describe("the tiers of a pass", () => {
         )
         assert.deepStrictEqual(trimmedBy(again), [made.id])
         assert.deepStrictEqual(temp(made), [])
+      })
+    ))
+
+  it.live("are over in time, and what a pass has no time to pack comes last in the next", () =>
+    inStore((root, now) =>
+      Effect.gen(function*() {
+        const [slow, other] = [30, 29].map((daysAgo) => aged(root, now, daysAgo))
+        NFS.writeFileSync(`${slow!.dir}/artifacts/slow`, "x")
+        const hangs = once((call, paths) => call === "read" && paths[0] === "artifacts/slow", Effect.never)
+        const report = yield* prune({ archive: "10 days" }, { budget: { maxTime: "300 millis" } }).pipe(watch(hangs))
+        assert.deepStrictEqual([archivedBy(report), reasons(report)["toArchive"], report.failed], [[], 2, []])
+        assert.deepStrictEqual([present(root), names(`${root}/staging`), yield* listed], [ids([slow!, other!]), [], []])
+        assert.deepStrictEqual(archivedBy(yield* prune({ archive: "10 days" })), ids([other!, slow!]))
+      })
+    ))
+
+  it.live("tell of a bundle that has gone into the archive when the time is over or the pass is stopped", () =>
+    inStore((root, now) =>
+      Effect.gen(function*() {
+        for (const isStopped of [false, true]) {
+          const one = aged(root, now, 30)
+          const stop = yield* Deferred.make<void>()
+          const goes = once(
+            (call, [path]) => call === "rename" && path === one.dir,
+            isStopped
+              ? Effect.andThen(Deferred.succeed(stop, undefined), Effect.yieldNow)
+              : Effect.gen(function*() {
+                const end = (yield* Clock.currentTimeMillis) + 400
+                yield* Effect.repeat(Clock.currentTimeMillis, { until: (millis) => millis > end })
+              })
+          )
+          const report = yield* prune({ archive: "10 days" }, {
+            budget: { maxTime: isStopped ? "1 minute" : "300 millis" },
+            stop: Deferred.await(stop)
+          }).pipe(watch(goes))
+          assert.deepStrictEqual([archivedBy(report), report.stopped], [[one.id], isStopped])
+          assert.deepStrictEqual([NFS.existsSync(one.dir), (yield* listed)[0]], [false, one.id])
+        }
       })
     ))
 
