@@ -171,12 +171,11 @@ const list = Effect.fnUntraced(function*({ walk }: Packing) {
 })
 
 /** What goes by descriptors knows the last part of a name, or a number. */
-const about = (path: Buffer) =>
-  Effect.mapError(<E>(error: E | Errno): E | Errno =>
+const about = (path: Buffer) => <A, E, R>(effect: Effect.Effect<A, E | Errno, R>) =>
+  Effect.mapError(effect, (error) =>
     error instanceof Errno
       ? new Errno({ code: error.code, call: error.call, path: path.toString(), cause: error.cause })
-      : error
-  )
+      : error)
 
 /** Names that are left in each directory on the way, innermost last, in the order in which they come. */
 const packTree = Effect.fnUntraced(function*(packing: Packing) {
