@@ -55,8 +55,11 @@ const policies: ReadonlyArray<PolicyInput> = [
   { maxBundles: 5, groupBy: "name" }
 ]
 
+/** However slow the machine is. */
+const patient = { maxTime: "1 minute" } as const
+
 /** Has everything read and measured, and removes nothing. */
-const learn = Retention.run({ policy: { maxBundles: 1000, maxBytes: "1 GiB" } })
+const learn = Retention.run({ policy: { maxBundles: 1000, maxBytes: "1 GiB" }, budget: patient })
 
 /** A store with an index that knows everything, and then something befalls it. */
 const damaged = Effect.fnUntraced(function*(root: string, damage: (root: string) => unknown) {
@@ -79,8 +82,10 @@ interface Outcome {
 const prune = Effect.fnUntraced(function*(root: string) {
   const withoutBytes = ({ removed }: Report) => removed.map((each) => ({ ...each, bytes: null }))
   const planned: Array<Report["removed"]> = []
-  for (const policy of policies) planned.push(withoutBytes(yield* Retention.run({ policy, dryRun: true })))
-  const report = yield* Retention.run({ policy: policies[0]! })
+  for (const policy of policies) {
+    planned.push(withoutBytes(yield* Retention.run({ policy, budget: patient, dryRun: true })))
+  }
+  const report = yield* Retention.run({ policy: policies[0]!, budget: patient })
   const outcome: Outcome = {
     planned,
     removed: withoutBytes(report),
@@ -98,11 +103,11 @@ const isWholeAgain = Effect.fnUntraced(function*(root: string) {
   const policy: PolicyInput = { maxBundles: 1000, maxBytes: "1 GiB" }
   let passes = 0
   for (let debt: unknown = true; debt !== null; passes++) {
-    const report = yield* Retention.run({ policy, budget: { maxLooked: 16 } })
+    const report = yield* Retention.run({ policy, budget: { ...patient, maxLooked: 16 } })
     debt = report.debt?.reasons["unmeasured"] ?? null
     assert.isBelow(passes, 8)
   }
-  const { looked } = yield* Retention.run({ policy, budget: { maxLooked: 16 } })
+  const { looked } = yield* Retention.run({ policy, budget: { ...patient, maxLooked: 16 } })
   assert.strictEqual(looked, 3)
   const index = yield* RunIndex
   assert.deepStrictEqual((yield* Effect.scoped(index.open({ dryRun: true }))).kind, { _tag: "file" })
@@ -247,7 +252,7 @@ describe("an index that lies, with its size and time put back, so that it is bel
           sql(root, text)
           reseal(root)
           const before = present(root)
-          const report = yield* Retention.run({ policy: { maxAge: "60 days" } })
+          const report = yield* Retention.run({ policy: { maxAge: "60 days" }, budget: patient })
           assert.deepStrictEqual([report.removed, report.failed], [[], []])
           assert.deepStrictEqual(present(root), before)
           const all = yield* untilPaid({ policy: { all: true } })
@@ -267,7 +272,7 @@ describe("an index that breaks under a pass", () => {
       const index = yield* RunIndex
       const open: typeof index.open = (options) =>
         Effect.map(index.open(options), (session) => ({ ...session, ...change }))
-      return yield* Retention.run({ policy: { all: true }, budget: { maxRemoved: 5 } }).pipe(
+      return yield* Retention.run({ policy: { all: true }, budget: { ...patient, maxRemoved: 5 } }).pipe(
         Effect.provideService(RunIndex, { ...index, open }),
         Effect.provideService(References.MinimumLogLevel, "None")
       )

@@ -146,8 +146,9 @@ describe("kernel leases", () => {
         const hanging = {
           tryShared: () => Effect.never,
           tryExclusive: () => Effect.never,
-          tryDowngrade: () => Effect.never
-        }
+          tryDowngrade: () => Effect.never,
+          timeout: "100 millis"
+        } as const
         const liveness = yield* Effect.provideService(lease.probe(target), Locks, hanging)
         assert.include(describeLiveness(liveness), "ETIMEDOUT")
       })

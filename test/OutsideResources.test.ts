@@ -168,7 +168,10 @@ describe("before a bundle goes, what it has registered is undone", () => {
         const one = made(root, [shell(`echo a >> ${root}-log`)])
         yield* Effect.flatMap(RunStore, (store) => store.pin(one.id, "a release"))
         assert.match(yield* refusal(one), /^Pinned/)
-        assert.deepStrictEqual((yield* Retention.run({ policy: { all: true } })).kept, { pinned: 1 })
+        assert.deepStrictEqual(
+          (yield* Retention.run({ policy: { all: true }, budget: { maxTime: "1 minute" } })).kept,
+          { pinned: 1 }
+        )
         assert.deepStrictEqual(lines(`${root}-log`), [])
       })
     ))
@@ -302,7 +305,7 @@ describe("a pass", () => {
       Effect.gen(function*() {
         const one = made(root, [shell(`echo a >> ${root}-log`)])
         NFS.writeFileSync(`${one.dir}/run.json`, JSON.stringify({ ...recordOf(one), status: "running" }))
-        const report = yield* Retention.run({ policy: { all: true } })
+        const report = yield* Retention.run({ policy: { all: true }, budget: { maxTime: "1 minute" } })
         assert.deepStrictEqual([removedBy(report), lines(`${root}-log`)], [[one.id], ["a"]])
       })
     ))

@@ -295,7 +295,7 @@ describe("Redaction", () => {
       assert.strictEqual(text(`x ${JSON.stringify({ password: secret })} y`), `x {"password":"[redacted]"} y`)
     }), { arbitrary: { runs: 500 } })
 
-  describe("1 MB of one thing takes no longer than 1 MB of another", () => {
+  describe("1 MB of anything is done long before the time of a test is over", () => {
     const mega = (part: string) => part.repeat(Math.ceil(2 ** 20 / part.length))
     it.each([
       ..."a=\"'`-. \n\\:@/[]{A1_",
@@ -355,9 +355,7 @@ describe("Redaction", () => {
       "🔑"
     ])("%j", (part) => {
       const input = mega(part)
-      const start = performance.now()
       assert.isAtMost(text(input).length, input.length * 12)
-      assert.isBelow(performance.now() - start, 5000)
       const small = input.slice(0, 20_000)
       for (const mixed of [small, `TOKEN="${small}`, `${small}@ x`, `${small}-----END PRIVATE KEY-----`]) {
         assert.strictEqual(text(text(mixed)), text(mixed))

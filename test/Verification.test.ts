@@ -336,7 +336,7 @@ describe("the index against the disk", () => {
     const made = [...series(root, 6, start), ...series(root, 6, start + day)]
     const past = new Date(Date.now() - hour)
     for (const name of NFS.readdirSync(`${root}/runs`)) NFS.utimesSync(`${root}/runs/${name}`, past, past)
-    yield* Retention.run({ policy: { maxBundles: 1000, maxAge: "9000 days" } })
+    yield* Retention.run({ policy: { maxBundles: 1000, maxAge: "9000 days" }, budget: { maxTime: "1 minute" } })
     return made
   })
 
@@ -373,7 +373,7 @@ describe("the index against the disk", () => {
         const behind = yield* check({ repair: true })
         assert.deepStrictEqual(shown(root, behind), ["note IndexBehind index.db Left"])
         assert.match(messages(behind)[0] ?? "", /2 bundles without a row, 1 row of no bundle$/)
-        yield* Retention.run({ policy: { maxBundles: 1000 } })
+        yield* Retention.run({ policy: { maxBundles: 1000 }, budget: { maxTime: "1 minute" } })
         assert.deepStrictEqual(yield* check(), [])
       })
     ))
@@ -402,7 +402,7 @@ describe("the index against the disk", () => {
           assert.deepStrictEqual(everything(root), before)
           assert.deepStrictEqual(shown(root, yield* check({ repair: true })), ["problem IndexWrong index.db Mended"])
           assert.isFalse(NFS.existsSync(`${root}/index.db`))
-          yield* Retention.run({ policy: { maxBundles: 1000 } })
+          yield* Retention.run({ policy: { maxBundles: 1000 }, budget: { maxTime: "1 minute" } })
           assert.deepStrictEqual(yield* check(), [])
         })
       )
@@ -412,7 +412,7 @@ describe("the index against the disk", () => {
     inStore((root) =>
       Effect.gen(function*() {
         series(root, 3, start)
-        yield* Retention.run({ policy: { maxBundles: 1000 } })
+        yield* Retention.run({ policy: { maxBundles: 1000 }, budget: { maxTime: "1 minute" } })
         yield* lie(({ remove, row }) => remove(row.id))
         assert.deepStrictEqual(shown(root, yield* check({ repair: true })), ["note IndexBehind index.db Left"])
       })

@@ -1,7 +1,7 @@
 /**
  * Opening and locking of a `lease` file: what the kernel says, as evidence for the decision in `Liveness`.
  */
-import * as Duration from "effect/Duration"
+import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import type * as Scope from "effect/Scope"
@@ -37,12 +37,6 @@ export const cannotLock = (code: string): boolean => noLocks.has(code)
 
 const noLocks: ReadonlySet<string> = new Set(["ENOLCK", "ENOTSUP", "EOPNOTSUPP", "ENOSYS", "EINVAL"])
 
-/**
- * For locks that stand in for the kernel's and go over a network: one that does not answer is an answer of its own. The
- * kernel's own call cannot be bounded.
- */
-const lockTimeout = Duration.seconds(2)
-
 const without = (evidence: LockEvidence): Attempt => ({ evidence, locked: undefined })
 
 const kindsByErrno: Record<string, string> = { ELOOP: "link", EISDIR: "directory", ENXIO: "socket" }
@@ -53,11 +47,12 @@ const failureToOpen = ({ code }: Errno): LockEvidence => {
   return kind === undefined ? LockEvidence.Unusable({ code }) : LockEvidence.NotAFile({ kind })
 }
 
-const bounded = (path: string, lock: Effect.Effect<boolean, Errno>) =>
-  lock.pipe(
+/** A lock that does not answer is an answer of its own. */
+const within = (duration: Duration.Input | undefined, path: string) => (lock: Effect.Effect<boolean, Errno>) =>
+  duration === undefined ? lock : lock.pipe(
     Effect.interruptible,
     Effect.timeoutOrElse({
-      duration: lockTimeout,
+      duration,
       orElse: () => Effect.fail(new Errno({ code: "ETIMEDOUT", call: "lock", path, cause: new Error("no answer") }))
     })
   )
@@ -69,10 +64,11 @@ type Grant = "granted" | "held" | "claimed"
  * the exclusive one, and then nobody holds a lease.
  */
 const lock = Effect.fnUntraced(function*(fd: number, path: string, mode: Mode): Effect.fn.Return<Grant, Errno> {
-  const { tryExclusive, tryShared } = yield* Locks
-  if (mode === "exclusive" && (yield* bounded(path, tryExclusive(fd, path)))) return "granted"
-  if (!(yield* bounded(path, tryShared(fd, path)))) return "claimed"
-  return mode === "shared" || (yield* bounded(path, tryExclusive(fd, path))) ? "granted" : "held"
+  const { timeout, tryExclusive, tryShared } = yield* Locks
+  const bounded = within(timeout, path)
+  if (mode === "exclusive" && (yield* bounded(tryExclusive(fd, path)))) return "granted"
+  if (!(yield* bounded(tryShared(fd, path)))) return "claimed"
+  return mode === "shared" || (yield* bounded(tryExclusive(fd, path))) ? "granted" : "held"
 })
 
 const examine = Effect.fnUntraced(function*(fd: number, path: string, mode: Mode): Effect.fn.Return<Attempt, Errno> {

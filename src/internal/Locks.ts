@@ -7,6 +7,7 @@
  * {@link Errno}, because "cannot lock here" must never be read as "nobody holds it".
  */
 import * as Context from "effect/Context"
+import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import { createRequire } from "node:module"
 import * as NodePath from "node:path"
@@ -18,6 +19,8 @@ export interface LocksApi {
   readonly tryExclusive: (fd: number, path: string) => Effect.Effect<boolean, Errno>
   /** Turns an exclusive lock into a shared one. In one step on Linux; elsewhere somebody may slip in: `false`. */
   readonly tryDowngrade: (fd: number, path: string) => Effect.Effect<boolean, Errno>
+  /** How long an answer may take, of locks that stand in for the kernel's. The kernel's own call cannot be bounded. */
+  readonly timeout?: Duration.Input | undefined
 }
 
 /** The native part of fs-native-extensions. A length of 0 is the whole file; a refusal is thrown as EAGAIN. */

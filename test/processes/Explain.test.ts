@@ -68,9 +68,9 @@ describe("leasehold explain", () => {
         assert.deepStrictEqual([standard.action, standard.reason], ["keep", "withinLimits"])
         const env = { LEASEHOLD_RETENTION_MAX_AGE: "1 hour" }
         const stated = decode(yield* json(root, ["explain", "latest"], { env }))
-        assert.deepStrictEqual(stated.rules, [
-          { rule: "maxAge", value: "1 hour", verdict: "asks", why: "ended 23h ago" }
-        ])
+        const [only, ...others] = stated.rules
+        assert.deepStrictEqual([only?.rule, only?.value, only?.verdict, others], ["maxAge", "1 hour", "asks", []])
+        assert.match(only!.why, /^ended (23h|1d) ago$/)
         assert.deepStrictEqual([stated.action, stated.message], ["remove", "older than 1 hour"])
         NFS.writeFileSync(`${root}-policy.json`, JSON.stringify({ keepLast: 1 }))
         const filed = decode(

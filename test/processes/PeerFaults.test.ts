@@ -36,7 +36,7 @@ describe("crashed runs", () => {
           yield* owner.exit
         }
         series(root, 6, Date.now() - day, { status: "running", size: 100_000 })
-        const ten: Report = yield* json(root, ["prune", "--max-bundles", "7"])
+        const ten: Report = yield* json(root, ["prune", "--max-bundles", "7", "--max-time", "1 minute"])
         assert.deepStrictEqual([ten.recovered.length, ten.removed.length, present(root).length], [10, 3, 7])
         const small: Report = yield* json(root, ["prune", "--max-bytes", "200kB", "--all-the-way"])
         assert.deepStrictEqual([small.debt, small.failed], [null, []])

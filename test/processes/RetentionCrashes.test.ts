@@ -184,7 +184,11 @@ describe("a prune", () => {
               ? Effect.fail(new Errno({ code: "ENOSPC", call: "rename", path: from, cause: undefined }))
               : node.rename(from, to)
           )
-        const first = yield* Effect.provideService(Retention.run({ policy: { all: true } }), Files, { ...node, rename })
+        const first = yield* Effect.provideService(
+          Retention.run({ policy: { all: true }, budget: { maxTime: "1 minute" } }),
+          Files,
+          { ...node, rename }
+        )
         assert.deepStrictEqual([removedBy(first), first.failed], [ids(made.slice(0, 20)), []])
         assert.deepStrictEqual([first.debt?.reasons, first.debt?.passes], [{ budget: 40 }, 1])
         const all = yield* Effect.provideService(untilPaid({ policy: { all: true } }), Files, { ...node, rename })
@@ -217,7 +221,7 @@ describe("a prune", () => {
         NFS.mkdirSync(`${root}-outside`)
         NFS.rmSync(`${root}/trash`, { recursive: true, force: true })
         NFS.symlinkSync(`${root}-outside`, `${root}/trash`)
-        const report = yield* Retention.run({ policy: { all: true } })
+        const report = yield* Retention.run({ policy: { all: true }, budget: { maxTime: "1 minute" } })
         assert.deepStrictEqual([report.removed, report.failed.length], [[], 4])
         assert.deepStrictEqual([NFS.readdirSync(`${root}-outside`), [...present(root)]], [[], ids(made)])
       })
@@ -227,11 +231,11 @@ describe("a prune", () => {
     inStore((root) =>
       Effect.gen(function*() {
         const made = series(root, 3, Date.now() - day)
-        yield* Retention.run({ policy: { maxBundles: 100 } })
+        yield* Retention.run({ policy: { maxBundles: 100 }, budget: { maxTime: "1 minute" } })
         const days = `${root}/runs/${names(`${root}/runs`)[0]}`
         NFS.renameSync(days, `${root}-elsewhere`)
         NFS.symlinkSync(`${root}-elsewhere`, days)
-        const report = yield* Retention.run({ policy: { all: true } })
+        const report = yield* Retention.run({ policy: { all: true }, budget: { maxTime: "1 minute" } })
         assert.deepStrictEqual([report.removed, report.failed], [[], []])
         assert.deepStrictEqual(names(`${root}-elsewhere`), ids(made))
       })

@@ -189,7 +189,10 @@ describe("of a pass and somebody who comes for the same bundle exactly one has i
           assert.deepStrictEqual(removedBy(report), [before.id, after.id])
           yield* leave
           untouched(was, met)
-          assert.deepStrictEqual(removedBy(yield* Retention.run({ policy: { all: true } })), [met.id])
+          assert.deepStrictEqual(
+            removedBy(yield* Retention.run({ policy: { all: true }, budget: { maxTime: "1 minute" } })),
+            [met.id]
+          )
         })
       )
   )
@@ -272,7 +275,10 @@ describe("of a pass and leasehold resume", () => {
         yield* end.open
         assert.strictEqual((yield* exit).code, 0)
         assert.strictEqual(NFS.statSync(`${met.dir}/artifacts/data`).size, 5000)
-        assert.deepStrictEqual(removedBy(yield* Retention.run({ policy: { maxAge: "1 hour" } })), [])
+        assert.deepStrictEqual(
+          removedBy(yield* Retention.run({ policy: { maxAge: "1 hour" }, budget: { maxTime: "1 minute" } })),
+          []
+        )
       })
     ))
 
@@ -440,7 +446,7 @@ describe("a pass in the middle of a creation", () => {
           )
           if (next === "") break
           stops.push(next)
-          const report = yield* Retention.run({ policy: { all: true } })
+          const report = yield* Retention.run({ policy: { all: true }, budget: { maxTime: "1 minute" } })
           assert.deepStrictEqual([report.failed, report.debt], [[], null], next)
           yield* go.open
           const dir = yield* creator.line(`made ${nth} `)
@@ -453,14 +459,18 @@ describe("a pass in the middle of a creation", () => {
             "telemetry",
             "temp"
           ])
-          assert.deepStrictEqual((yield* Retention.run({ policy: { all: true } })).kept, { live: 1 }, next)
+          assert.deepStrictEqual(
+            (yield* Retention.run({ policy: { all: true }, budget: { maxTime: "1 minute" } })).kept,
+            { live: 1 },
+            next
+          )
           yield* go.open
         }
         assert.includeMembers(stops, ["mkdir", "open", "tryShared", "rename"])
         assert.isAbove(stops.length, 15)
         yield* go.open
         assert.strictEqual((yield* creator.exit).code, 0)
-        yield* Retention.run({ policy: { all: true } })
+        yield* Retention.run({ policy: { all: true }, budget: { maxTime: "1 minute" } })
         assert.deepStrictEqual(bundles(root), [])
         isSwept(root)
       })
@@ -595,7 +605,7 @@ describe("of a pass and somebody who pins the same bundle", () => {
         const [met, other] = series(root, 2, Date.now()) as [Made, Made]
         const pinning = yield* fixture("pin.ts", [root, met.id, "stay"])
         yield* pinning.line("writing")
-        const report = yield* Retention.run({ policy: { all: true } })
+        const report = yield* Retention.run({ policy: { all: true }, budget: { maxTime: "1 minute" } })
         assert.deepStrictEqual(removedBy(report), [other.id])
         assert.deepStrictEqual(report.failed.map(({ id }) => id), [met.id])
       })
