@@ -1,6 +1,6 @@
 /**
  * Archiving and restoring that are killed: at the first of their calls to the disk, at the last, and between them at
- * random, in 12 places each, or in as many as `LEASEHOLD_POINTS` says:
+ * random, in 6 places each, or in as many as `LEASEHOLD_POINTS` says:
  *
  *     LEASEHOLD_POINTS=50 npx vitest run test/processes/ArchiveCrashes.test.ts
  */
@@ -21,7 +21,7 @@ import { filed, inStore, isSwept, present, type World } from "../support/Stores.
 import { day } from "../support/Time.ts"
 import { fixture } from "../support/Worker.ts"
 
-const points = Number(process.env["LEASEHOLD_POINTS"] ?? 12)
+const points = Number(process.env["LEASEHOLD_POINTS"] ?? 6)
 
 type Verb = "archive" | "restore"
 

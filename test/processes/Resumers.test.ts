@@ -1,6 +1,6 @@
 /**
  * Many who resume the same run at once: one goes on with it, and everybody else is told who. So for a run that has
- * crashed as for one that has been archived, in 2 rounds, or as many as `LEASEHOLD_ROUNDS` says:
+ * crashed as for one that has been archived, once, or as often as `LEASEHOLD_ROUNDS` says:
  *
  *     LEASEHOLD_ROUNDS=100 npx vitest run test/processes/Resumers.test.ts
  */
@@ -12,7 +12,7 @@ import { bundles, names, onlyRecord } from "../support/CommandLine.ts"
 import { filed, withRoot } from "../support/Stores.ts"
 import { gate, leasehold, run, untilGone } from "../support/Worker.ts"
 
-const rounds = Number(process.env["LEASEHOLD_ROUNDS"] ?? 2)
+const rounds = Number(process.env["LEASEHOLD_ROUNDS"] ?? 1)
 
 const resumers = 20
 

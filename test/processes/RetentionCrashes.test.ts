@@ -1,7 +1,7 @@
 /**
  * `prune` that is killed, interrupted, or at work where there is no space and there are no descriptors to be had.
  *
- * It is struck at random calls to the disk, 12 of them, or as many as `LEASEHOLD_POINTS` says:
+ * It is struck at random calls to the disk, 6 of them, or as many as `LEASEHOLD_POINTS` says:
  *
  *     LEASEHOLD_POINTS=50 npx vitest run test/processes/RetentionCrashes.test.ts
  */
@@ -63,7 +63,7 @@ const stateOf = (root: string) => {
   })
 }
 
-const points = Number(process.env["LEASEHOLD_POINTS"] ?? 12)
+const points = Number(process.env["LEASEHOLD_POINTS"] ?? 6)
 
 describe("a prune that ends before its end", () => {
   it.live(

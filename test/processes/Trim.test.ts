@@ -1,7 +1,7 @@
 /**
  * `trim` as a command: what it says, beside who resumes the same run, and killed.
  *
- * It is killed at random calls to the disk, 12 of them, or as many as `LEASEHOLD_POINTS` says:
+ * It is killed at random calls to the disk, 6 of them, or as many as `LEASEHOLD_POINTS` says:
  *
  *     LEASEHOLD_POINTS=200 npx vitest run test/processes/Trim.test.ts -t killed
  */
@@ -200,7 +200,7 @@ describe("of a trim and a resume of the same run exactly one goes first", () => 
 
 const trimStruck = (root: string, env: Readonly<Record<string, string>>) => struck(root, ["trim", "latest"], env)
 
-const points = Number(process.env["LEASEHOLD_POINTS"] ?? 12)
+const points = Number(process.env["LEASEHOLD_POINTS"] ?? 6)
 const files = 8
 
 /** A run that crashed, so that there is a recovery to be killed in as well. */
