@@ -14,9 +14,15 @@ const make = (dir: string, id: string, path: string) => {
   NFS.writeFileSync(`${dir}/${path}`, textOf(id, path), { flag: "wx" })
 }
 
+/** Comes last, where whoever fills it may be killed. */
+const mark = "artifacts/filled"
+
 export const fill = (dir: string, id: string): void => {
-  for (const path of [...lasting, ...passing]) make(dir, id, path)
+  for (const path of [...lasting, ...passing, mark]) make(dir, id, path)
 }
+
+/** Whether all of it was ever there. */
+export const isFilled = (dir: string): boolean => NFS.existsSync(`${dir}/${mark}`)
 
 /** Makes again what was trimmed, each file whole at once, by way of a directory that the owner has to itself. */
 export const rebuild = (dir: string, id: string, own: string): void => {
@@ -32,7 +38,7 @@ const textAt = (path: string) => NFS.existsSync(path) ? NFS.readFileSync(path, "
 
 /** What is not as it was made, byte for byte; what may have been trimmed need not be there. */
 export const damage = (dir: string, id: string, mayBeTrimmed: boolean): ReadonlyArray<string> =>
-  [...lasting, ...passing].flatMap((path) => {
+  [...lasting, ...passing, mark].flatMap((path) => {
     const text = textAt(`${dir}/${path}`)
     if (text === undefined && mayBeTrimmed && passing.includes(path)) return []
     return text === textOf(id, path) ? [] : [`${path} is ${text === undefined ? "missing" : "damaged"}`]
@@ -41,7 +47,8 @@ export const damage = (dir: string, id: string, mayBeTrimmed: boolean): Readonly
 /** Written by holders and by the store while others look on, or below a directory of one of them. */
 const isOfOthers = (path: string, own: string) =>
   /^(run\.json|holders|logs|telemetry)/.test(path) || path === "artifacts/owner" ||
-  (/(^|\/)held-/.test(path) && !path.split("/").includes(own))
+  // What a child writes goes by pipes there.
+  path.startsWith("temp/.pipes-") || (/(^|\/)held-/.test(path) && !path.split("/").includes(own))
 
 /** Every name in a bundle that nobody but its holders may touch: which file it is, and what is in it. */
 export const traces = (dir: string, own: string, below = ""): Map<string, string> => {

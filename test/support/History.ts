@@ -12,15 +12,33 @@ interface Span {
 
 const keyOf = ({ id, nth, process, verb }: Line) => `${process} ${nth} ${verb} ${id}`
 
-/** Beginnings with their ends. */
+/** What nobody has lived to tell the end of. */
+const killed = "killed"
+
+const spanOf = (from: Line, to: Line, outcome: string): Span => ({
+  process: from.process,
+  verb: from.verb,
+  id: from.id,
+  from: from.at,
+  to: to.at,
+  outcome
+})
+
+/** Beginnings with their ends. What was going on in a process that was killed lasted until then, if not longer. */
 const spans = (lines: ReadonlyArray<Line>, begin: Line["event"], end: Line["event"]): ReadonlyArray<Span> => {
-  const open = new Map<string, Line>()
-  return lines.flatMap((line) => {
-    if (line.event === begin) open.set(keyOf(line), line)
-    const from = line.event === end ? open.get(keyOf(line)) : undefined
-    return from === undefined
-      ? []
-      : [{ process: line.process, verb: line.verb, id: line.id, from: from.at, to: line.at, outcome: line.detail }]
+  const open = new Map<number, Map<string, Line>>()
+  return lines.flatMap((line): ReadonlyArray<Span> => {
+    const its = open.get(line.process) ?? new Map<string, Line>()
+    open.set(line.process, its)
+    if (line.event === begin) its.set(keyOf(line), line)
+    if (line.event === killed) {
+      open.delete(line.process)
+      return [...its.values()].map((from) => spanOf(from, line, killed))
+    }
+    const from = line.event === end ? its.get(keyOf(line)) : undefined
+    if (from === undefined) return []
+    its.delete(keyOf(line))
+    return [spanOf(from, line, line.detail)]
   })
 }
 
@@ -45,8 +63,16 @@ const answers: Readonly<Record<string, ReadonlyArray<string>>> = {
   restore: ["ok", "ArchiveError.Busy", "ArchiveError.Present", ...gone],
   rm: ["ok", held, "RemovalError.Pinned", "ArchiveError.Busy", ...gone],
   prune: ["ok", "other pass"],
-  pin: ["ok", ...away]
+  pin: ["ok", ...away],
+  unpin: ["ok", ...away],
+  recover: ["ok", ...away],
+  run: ["ok"],
+  list: ["ok"],
+  verify: ["ok"]
 }
+
+/** Those that may take a run out of the store for good. */
+const removing: ReadonlySet<string> = new Set(["rm", "prune"])
 
 export interface Removal {
   readonly id: string
@@ -65,12 +91,32 @@ export const removals = (lines: ReadonlyArray<Line>): ReadonlyArray<Removal> => 
   )
 }
 
-/** What was not to be. */
-export const wrongs = (lines: ReadonlyArray<Line>): ReadonlyArray<string> => {
+/** The runs that somebody was about to remove, and perhaps has, who was killed before he could say so. */
+export const perhapsRemoved = (lines: ReadonlyArray<Line>): ReadonlyArray<Removal> => {
+  const deaths = new Set(lines.flatMap(({ event, process }) => event === killed ? [process] : []))
+  const ended = new Set(
+    lines.flatMap(({ event, nth, process, verb }) => event === "end" && verb !== "expire" ? [`${process} ${nth}`] : [])
+  )
+  return lines.flatMap(({ at, event, id, nth, process, verb }) =>
+    event === "acts" && removing.has(verb) && deaths.has(process) && !ended.has(`${process} ${nth}`)
+      ? [{ id, from: at }]
+      : []
+  )
+}
+
+/** What was not to be. `also` are answers that some verbs may have beside the usual ones. */
+export const wrongs = (
+  lines: ReadonlyArray<Line>,
+  also: Readonly<Record<string, ReadonlyArray<RegExp>>> = {}
+): ReadonlyArray<string> => {
+  const isAnswer = (verb: string, outcome: string) =>
+    outcome === killed || answers[verb]?.includes(outcome) === true ||
+    also[verb]?.some((pattern) => pattern.test(outcome)) === true
   const verbs = spans(lines, "begin", "end")
   const holds = byId(spans(lines, "in", "out"))
   const holdsOf = (id: string) => holds.get(id) ?? []
   const removed = byId(removals(lines))
+  const perhaps = byId(perhapsRemoved(lines))
   const begun = lines.filter(({ event }) => event === "begin").length
   const found: Array<string> = begun === verbs.length ? [] : [`${begun} verbs were begun, and ${verbs.length} ended`]
   for (const { detail, event, id, process, verb } of lines) {
@@ -89,11 +135,11 @@ export const wrongs = (lines: ReadonlyArray<Line>): ReadonlyArray<string> => {
   }
   for (const verb of verbs) {
     const { id, outcome } = verb
-    if (answers[verb.verb]?.includes(outcome) !== true) found.push(`${show(verb)}: ${outcome}`)
+    if (!isAnswer(verb.verb, outcome)) found.push(`${show(verb)}: ${outcome}`)
     const isExclusive = outcome === "ok" && ["trim", "archive", "restore", "rm"].includes(verb.verb)
     const holder = isExclusive ? holdsOf(id).find((hold) => isWithin(verb, hold)) : undefined
     if (holder !== undefined) found.push(`${show(verb)} went well while it was held: ${show(holder)}`)
-    const isExplained = (removed.get(id) ?? []).some(({ from }) => from < verb.to)
+    const isExplained = [removed, perhaps].some((all) => all.get(id)?.some(({ from }) => from < verb.to))
     if (gone.includes(outcome) && !isExplained) found.push(`${show(verb)}: ${outcome}, and nobody has removed it`)
   }
   for (const [id, all] of removed) if (all.length > 1) found.push(`${id} was removed ${all.length} times`)
