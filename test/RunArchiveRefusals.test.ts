@@ -2,9 +2,12 @@ import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Stream from "effect/Stream"
 import * as NFS from "node:fs"
+import * as Place from "../src/internal/ArchivePlace.ts"
 import { type FilesApi, node } from "../src/internal/Files.ts"
+import * as Retention from "../src/Retention.ts"
 import * as RunArchive from "../src/RunArchive.ts"
 import * as RunRemoval from "../src/RunRemoval.ts"
+import * as SqliteIndex from "../src/SqliteIndex.ts"
 import * as TrashSweep from "../src/TrashSweep.ts"
 import { failing, withFiles } from "./fixtures/sweeps.ts"
 import * as Archives from "./support/Archives.ts"
@@ -258,6 +261,24 @@ describe("an archive beside its bundle, as a crash leaves it", () => {
         yield* RunRemoval.remove(id)
         assert.deepStrictEqual([NFS.existsSync(path), yield* listed], [false, []])
         assert.match(yield* refusal(each.get(id)), /^NoSuchRun/)
+      })
+    ))
+
+  it.live("is not taken away from somebody who has it, and so the bundle stays as well", () =>
+    inStore((each) =>
+      Effect.gen(function*() {
+        const { dir, id, path } = yield* stale(each)
+        const remaining = () => [NFS.existsSync(dir), NFS.existsSync(path)]
+        yield* Effect.scoped(Effect.gen(function*() {
+          assert.isNotString(yield* Place.lock(path))
+          assert.match(yield* refusal(RunRemoval.remove(id)), /^System: .*in use \(EBUSY on lock\)/)
+          const report = yield* Retention.run({ policy: { all: true } }).pipe(Effect.provide(SqliteIndex.layer))
+          assert.deepStrictEqual(report.failed.map((failed) => failed.id), [id])
+          assert.deepStrictEqual(remaining(), [true, true])
+        }))
+        yield* RunRemoval.remove(id)
+        assert.deepStrictEqual(remaining(), [false, false])
+        assert.deepStrictEqual(names(`${each.root}/archive`), [])
       })
     ))
 

@@ -11,6 +11,7 @@ import { Errno } from "./Errno.ts"
 import { Files, Flags, type Info } from "./Files.ts"
 import { readText, replace, sameFile } from "./io.ts"
 import { Locks } from "./Locks.ts"
+import { pause } from "./Pause.ts"
 
 const ending = ".tar.zst"
 
@@ -214,17 +215,35 @@ export const removeAlone = Effect.fnUntraced(
   Effect.scoped
 )
 
+/** So often, with as many milliseconds between, an archive is asked for that somebody looks at for a moment. */
+const tries = 10
+
+/**
+ * What lies at the path of an archive goes only under its lock: whoever has that, and has seen the file there, is about
+ * to restore or to remove it by its name, which must not come to mean another by then.
+ */
+const removeInTurn = Effect.fnUntraced(function*(root: string, id: RunId.RunId) {
+  const path = pathOf(root, id)
+  for (let nth = 0; nth < tries; nth++) {
+    if ((yield* look(root, id)) === undefined || (yield* removeAlone(root, id))) return
+    yield* pause(tries)
+  }
+  const cause = new Error("another process is restoring or removing it")
+  return yield* new Errno({ code: "EBUSY", call: "lock", path, cause })
+})
+
 /**
  * Takes away what there is of a run in the archive when its bundle is about to go: the mark of its restoring and, where it
- * goes for good, what a crash has left of an archive, which must not come back.
+ * goes for good, what a crash has left of an archive, which must not come back. Fails with EBUSY where somebody keeps that.
  *
  * @internal
  */
 export const discard = Effect.fnUntraced(function*(root: string, id: RunId.RunId, alsoArchive: boolean) {
   const files = yield* Files
   if (!(yield* isDirectory(`${root}/archive`)) || !(yield* isDirectory(dayOf(root, id)))) return
+  if (alsoArchive) yield* removeInTurn(root, id)
   yield* Effect.catchIf(files.unlink(markOf(root, id)), (errno) => errno.code === "ENOENT", () => Effect.void)
-  if (alsoArchive) yield* remove(root, id)
+  if (alsoArchive) yield* Effect.ignore(files.rmdir(dayOf(root, id)))
 })
 
 /**
