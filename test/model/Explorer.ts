@@ -7,11 +7,20 @@ export interface Explored {
 }
 
 /** Two states that differ in nothing that anybody could act on are the same. */
-const keyOf = ({ bundles, crashes, processes }: State): string =>
-  bundles.map(({ lease, lockedBy, pinned, place, status }) => `${place}${lease}${status}${pinned}${lockedBy}`).join() +
-  processes.map(({ at, lock, open, saw, state, written }) =>
-    state === "alive" ? `${at}${lock}${open}${saw}${written}` : state
-  ).join() + processes.length + crashes
+const keyOf = ({ contents, crashes, processes, runs }: State): string => {
+  let key = `${crashes}${processes.length}`
+  for (const { archive, draft, lease, lockedBy, pinned, place, removed, staged, status } of runs) {
+    key += `|${place}${lease}${status}${pinned}${lockedBy}${archive},${draft}${removed}`
+    if (staged !== undefined) key += `${staged.lease}${staged.status}`
+  }
+  for (const process of processes) {
+    const { at, file, fileLocked, leftover, leftoverLocked, lock, open, saw, state, written } = process
+    key += `|${state === "alive" ? `${at}${lock}${open}${saw}${written},${file}${fileLocked}` : state}`
+    if (leftover !== 0) key += `${leftover}${leftoverLocked}`
+  }
+  for (const file in contents) key += `|${file}${contents[file]!.whole}${contents[file]!.status}`
+  return key
+}
 
 interface Seen {
   readonly state: State

@@ -21,9 +21,23 @@ export type AtDoor =
   | "write record"
   | "publish"
   | "trash"
+  | "clear draft"
+  | "make draft"
+  | "lock draft"
+  | "check draft"
+  | "publish archive"
+  | "open archive"
+  | "lock archive"
+  | "check archive"
+  | "read archive"
+  | "drop archive"
+  | "unlock archive"
+  | "look for bundle"
+  | "clear staging"
+  | "write mark"
 
-/** What a program does in between, and the handing on of a lease to a child. */
-export type Silent = "hand on" | "work" | "hooks"
+/** What a program does in between, the handing on of a lease to a child, and the packing of a bundle. */
+export type Silent = "hand on" | "work" | "hooks" | "pack"
 
 export type Step = AtDoor | Silent
 
@@ -42,6 +56,28 @@ const change = ["lock record", "read record", "write record", "unlock record"] a
 const owning = ["work", ...change, "hooks", ...change, "check inode", "remove holder", "unlock"] as const
 
 const claiming = ["open lease", "lock exclusive", "check inode", "read record"] as const
+
+/** The file at the path of an archive: locked and still there, or not there. */
+const takingArchive = ["open archive", "lock archive", "check archive"] as const
+
+const restoring = [
+  ...takingArchive,
+  "look for bundle",
+  "clear staging",
+  "make staging",
+  "make lease",
+  "lock shared",
+  "check inode",
+  "write holder",
+  "read archive",
+  "read record",
+  "write mark",
+  "publish",
+  "drop archive",
+  "unlock archive"
+] as const
+
+const leaving = ["lock record", "read record", "trash", "unlock record"] as const
 
 export const verbs = {
   start: {
@@ -79,11 +115,60 @@ export const verbs = {
     writes: [],
     role: "guest"
   },
+  /** With what a crash has left of an archive beside it. */
   remove: {
-    steps: ["read record", ...claiming, "lock record", "read record", "trash", "unlock record", "unlock"],
+    steps: [
+      "read record",
+      ...claiming,
+      "lock record",
+      "read record",
+      ...takingArchive,
+      "drop archive",
+      "unlock archive",
+      "trash",
+      "unlock record",
+      "unlock"
+    ],
     writes: [],
     role: "none"
   },
+  /** Of a run that may have crashed, with what a crash may have left of an archive beside it. */
+  archive: {
+    steps: [
+      "read record",
+      ...claiming,
+      "check inode",
+      "write holder",
+      ...change,
+      "lock record",
+      "read record",
+      "unlock record",
+      "clear draft",
+      "make draft",
+      "lock draft",
+      "check draft",
+      "pack",
+      ...takingArchive,
+      "publish archive",
+      "read archive",
+      ...leaving,
+      "unlock archive",
+      "unlock archive",
+      "remove holder",
+      "unlock"
+    ],
+    writes: ["crashed"],
+    role: "none"
+  },
+  restore: { steps: [...restoring, "remove holder", "unlock"], writes: [], role: "none" },
+  /** Goes on with a run that has been archived. */
+  revive: {
+    steps: ["look for bundle", "read archive", ...restoring, ...change, ...owning],
+    writes: ["running", "ended", "released"],
+    role: "owner"
+  },
+  /** As a pass does it. */
+  expire: { steps: [...takingArchive, "drop archive", "unlock archive"], writes: [], role: "none" },
   recover: { steps: ["read record", ...claiming, ...change, "unlock"], writes: ["crashed"], role: "none" },
   pin: { steps: [...change], writes: ["pinned"], role: "none" },
   probe: { steps: [...claiming, "unlock"], writes: [], role: "none" }
@@ -96,7 +181,7 @@ export const verbNames = Object.keys(verbs) as ReadonlyArray<VerbName>
 /** A child works with the lease that it was handed, whatever becomes of who started it. */
 export const child: Verb = { steps: ["work", "unlock"], writes: [], role: "guest" }
 
-const silent: ReadonlySet<Step> = new Set<Step>(["hand on", "work", "hooks"])
+const silent: ReadonlySet<Step> = new Set<Step>(["hand on", "work", "hooks", "pack"])
 
 export const atDoors = ({ steps }: Verb): ReadonlyArray<AtDoor> =>
   steps.filter((step): step is AtDoor => !silent.has(step))
