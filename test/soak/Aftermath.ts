@@ -17,8 +17,11 @@ import { perhapsRemoved, removals, wrongs } from "../support/History.ts"
 import type { Line } from "../support/Journal.ts"
 import { filed, present, world } from "../support/Stores.ts"
 
-/** Answers that one gets only where others are killed and stopped, and somebody takes the index away. */
-const also: Readonly<Record<string, ReadonlyArray<RegExp>>> = {}
+/** Answers that one gets only where others are killed and stopped. */
+const also: Readonly<Record<string, ReadonlyArray<RegExp>>> = {
+  // Beside its bundle lies what is left of an archive, which somebody who was stopped has locked.
+  rm: [/^RemovalError\.System .*\.tar\.zst: in use \(EBUSY on lock\)$/]
+}
 
 const policy = { maxBundles: 1_000_000 }
 

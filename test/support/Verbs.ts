@@ -166,8 +166,8 @@ export const make = (actor: Actor) => {
     }).pipe(
       Effect.map((report) => {
         for (const { id } of [...report.removed, ...report.expired]) write("end", "expire", id, "ok")
-        // One that is stopped while it writes a record keeps a pass from it for as long.
-        const failed = report.failed.filter(({ reason }) => !deadly || !reason.includes("keeps writing it"))
+        // One that is stopped while it writes a record, or has an archive, keeps a pass from it for as long.
+        const failed = report.failed.filter(({ reason }) => !deadly || !reason.endsWith("(EBUSY on lock)"))
         for (const { id, reason } of failed) write("wrong", "prune", id, reason)
         const unknown = report.debt?.reasons["unknown"]
         if (unknown !== undefined) write("wrong", "prune", "-", `counts ${unknown} as unknown`)
