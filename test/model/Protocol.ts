@@ -96,7 +96,8 @@ const othersAtWork = (protocol: Protocol, { processes }: State, index: number) =
 const isLost = ({ archive, place, removed, status }: Run, contents: State["contents"]) =>
   status !== "none" && !removed && place !== "runs" && contents[archive]?.whole !== true
 
-const faultOf = (protocol: Protocol, { contents, processes, runs }: State): string | undefined => {
+/** What is wrong with a state, however it was come by. */
+export const faultOf = (protocol: Protocol, { contents, processes, runs }: State): string | undefined => {
   for (const [nth, run] of runs.entries()) {
     const { lease, place, status } = run
     if (place === "runs" && lease === 0) return `run ${nth} is visible and has no lease`
@@ -357,13 +358,13 @@ const perform = (protocol: Protocol, state: State, index: number): ReadonlyArray
   }
 }
 
-/** Everything that can happen next, with what is wrong with it. */
+/** Everything that can happen next. */
 export const moves = (protocol: Protocol, state: State, maxCrashes: number): ReadonlyArray<Move> =>
   state.processes.flatMap((process, index) => {
     if (process.state !== "alive" || stepOf(protocol, process) === undefined) return []
     const all = [...perform(protocol, state, index)]
     if (state.crashes < maxCrashes) all.push({ name: `${index}: dies`, next: end(state, index, "dead") })
-    return all.map((move) => ({ ...move, violation: move.violation ?? faultOf(protocol, move.next) }))
+    return all
   })
 
 // == beginnings

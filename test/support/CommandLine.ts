@@ -11,16 +11,21 @@ export const withRoot = <A, E>(
   test: (root: string) => Effect.Effect<A, E, Scope.Scope>
 ): Effect.Effect<A, E> => Effect.scoped(Effect.flatMap(directory, (dir) => test(`${dir}/store`)))
 
+/** What is in a directory of the store that may not have been made, or may have gone at this moment. */
+export const names = (path: string): ReadonlyArray<string> => {
+  try {
+    return NFS.readdirSync(path)
+  } catch (cause) {
+    if (cause instanceof Error && "code" in cause && cause.code === "ENOENT") return []
+    throw cause
+  }
+}
+
 /** The directories of all bundles, oldest first, found without Leasehold. */
 export const bundles = (root: string): ReadonlyArray<string> =>
-  NFS.existsSync(`${root}/runs`)
-    ? NFS.readdirSync(`${root}/runs`).sort().flatMap((day) =>
-      NFS.readdirSync(`${root}/runs/${day}`).sort().map((id) => `${root}/runs/${day}/${id}`)
-    )
-    : []
-
-/** What is in a directory of the store that may not have been made. */
-export const names = (path: string): ReadonlyArray<string> => NFS.existsSync(path) ? NFS.readdirSync(path) : []
+  [...names(`${root}/runs`)].sort().flatMap((day) =>
+    [...names(`${root}/runs/${day}`)].sort().map((id) => `${root}/runs/${day}/${id}`)
+  )
 
 export const recordAt = (bundle: string): RunRecord => JSON.parse(NFS.readFileSync(`${bundle}/run.json`, "utf8"))
 
