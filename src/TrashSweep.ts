@@ -40,7 +40,10 @@ export interface SweepOptions {
   readonly maxUnlinked: number
   /** When to stop, in milliseconds of the Clock. */
   readonly until?: number | undefined
-  /** How many large files are removed side by side, 4 by default. Small ones go one by one, which is faster. */
+  /**
+   * How many files are removed side by side, 4 by default: large ones, and all where each takes long. Others go one by
+   * one, which is faster.
+   */
   readonly concurrency?: number | undefined
   /**
    * Called every now and then, and a last time when the sweep is interrupted. It cannot be interrupted itself, and the
@@ -206,6 +209,7 @@ const run = Effect.fnUntraced(function*(trash: string, walk: Tree.Walk, options:
   })
   const work: Removal.Work = {
     concurrency,
+    pace: Removal.makePace(),
     breathe,
     step: Effect.suspend(() => steps++ % namesPerBreath === 0 ? breathe : Effect.void),
     interruptible: restore,

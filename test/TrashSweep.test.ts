@@ -138,6 +138,32 @@ describe("TrashSweep", () => {
         assert.lengthOf(NFS.readdirSync(`${place.trash}/a/0`), 47)
       })))
 
+    it.effect.each([{ takes: 0.2, aside: [true, true] }, { takes: 0.02, aside: [false, false] }])(
+      "small files of $takes milliseconds each",
+      ({ aside, takes }) =>
+        inPlace(Effect.fnUntraced(function*(place) {
+          const names = Trees.bush(`${place.trash}/a`, 2, 200)
+          let alone = 0
+          let later = 0
+          let most = 0
+          let underWay = 0
+          const report = yield* sweepClean(place).pipe(withFiles({
+            unlinkAt: (at, name) =>
+              Effect.andThen(TestClock.adjust(takes), Effect.suspend(() => (alone++, node.unlinkAt(at, name)))),
+            unlinkLaterAt: (at, name) =>
+              Effect.suspend(() => {
+                later++
+                most = Math.max(most, ++underWay)
+                return Effect.ensuring(node.unlinkLaterAt(at, name), Effect.sync(() => underWay--))
+              })
+          }))
+          assert.strictEqual(report.unlinked, names)
+          assert.strictEqual(alone + later, 400)
+          // Some are still removed alone, to see whether that is quicker by now.
+          assert.deepStrictEqual([later > 350 && alone > 10, most === 4], aside)
+        }))
+    )
+
     it.effect("gives way to others", () =>
       inMemory(Effect.fnUntraced(function*(place) {
         const names = Trees.bush(`${place.trash}/a`, 1, 3000)

@@ -4,6 +4,7 @@
  * There is no recursion: a stack of directories holds what is still to be done in each. Of a directory with very many
  * subdirectories only some are remembered at a time; it is read again when they are gone.
  */
+import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import { Errno } from "./Errno.ts"
@@ -26,8 +27,34 @@ export interface Work {
   readonly interruptible: <A, E>(effect: Effect.Effect<A, E>) => Effect.Effect<A, E>
   /** Whether the budget is used up. */
   readonly isSpent: () => boolean
+  /** How long names take here. */
+  readonly pace: Pace
   readonly tried: () => void
   readonly unlinked: (freedBytes: number) => void
+}
+
+/**
+ * Whether names take so long here that several are to be removed at a time: a disk that is told of each block that
+ * comes free, or one in another machine, is waited for, and that can be done side by side.
+ *
+ * @internal
+ */
+export interface Pace {
+  /** Asked for each name. Now and then the answer is no, to see whether they still take long. */
+  readonly isSlow: () => boolean
+  /** Takes what a name took that was removed alone, in milliseconds. */
+  readonly took: (millis: number) => void
+}
+
+/** @internal */
+export const makePace = (): Pace => {
+  let mean = 0
+  let asked = 0
+  return {
+    isSlow: () => mean > slowMillis && asked++ % namesPerSample !== 0,
+    // One that took very long was kept waiting by something else, as a busy processor.
+    took: (millis) => void (mean += (Math.min(millis, 4 * slowMillis) - mean) / 16)
+  }
 }
 
 /** @internal */
@@ -70,9 +97,14 @@ const namesPerCheck = 16
 
 /**
  * Giving back this many bytes is a thing for the thread pool. With less, the way there and back takes longer than the
- * call: 20,000 small files took 0.6 s one by one, and 1.0 s and twice the processor four at a time.
+ * call, where calls are quick: 20,000 small files took 0.6 s one by one, and 1.0 s and twice the processor four at a time.
  */
 const largeBytes = 1024 * 1024
+
+/** From here on the way there and back is the smaller part. */
+const slowMillis = 0.1
+
+const namesPerSample = 32
 
 const maxTries = 3
 
@@ -128,6 +160,7 @@ export const remove = Effect.fnUntraced(function*(walk: Walk, name: Buffer, work
   const files = yield* Files
   const around: Frame = { ...makeFrame(0, { name, tries: 0 }, 0), pending: [{ name, tries: 0 }], due: false }
   const stack = [around]
+  const clock = yield* Clock.Clock
   let failures = 0
   let isPatient = limits.patient
   let isRemoved = false
@@ -173,16 +206,18 @@ export const remove = Effect.fnUntraced(function*(walk: Walk, name: Buffer, work
     return isGone(result.failure) ? undefined : result.failure
   })
 
-  const unlink = Effect.fnUntraced(function*(frame: Frame, pending: Pending, info: Info, isLarge: boolean) {
+  const unlink = Effect.fnUntraced(function*(frame: Frame, pending: Pending, info: Info, isLater: boolean) {
     const place = walk.place()
-    const call = () => isLarge ? files.unlinkLaterAt(place, pending.name) : files.unlinkAt(place, pending.name)
+    const begun = clock.currentTimeNanosUnsafe()
+    const call = () => isLater ? files.unlinkLaterAt(place, pending.name) : files.unlinkAt(place, pending.name)
     const cause = yield* attempt(call, info.nlink > 1 ? 0 : info.allocated)
+    if (!isLater) work.pace.took(Number(clock.currentTimeNanosUnsafe() - begun) / 1e6)
     if (cause?.code === "EISDIR") again(frame, pending, cause)
     else if (cause !== undefined) fail(frame, pending.name, cause)
   })
 
-  /** Removes what is no directory. Large files are put off, if there is a list to put them on. */
-  const removeLeaf = Effect.fnUntraced(function*(frame: Frame, pending: Pending, large?: Array<Effect.Effect<void>>) {
+  /** Removes what is no directory. What will take long is put off, if there is a list to put it on. */
+  const removeLeaf = Effect.fnUntraced(function*(frame: Frame, pending: Pending, later?: Array<Effect.Effect<void>>) {
     if (walk.isMounted(pending.name)) return fail(frame, pending.name, mountPoint)
     const looked = yield* Effect.result(files.lstatAt(walk.place(), pending.name))
     if (Result.isFailure(looked)) {
@@ -191,27 +226,29 @@ export const remove = Effect.fnUntraced(function*(walk: Walk, name: Buffer, work
     const info = looked.success
     if (info.kind === "directory") return again(frame, pending, isDirectory(pending.name))
     // One name of several gives nothing back, so it is quick; and done at once, the next look sees one name less.
-    const isLarge = large !== undefined && info.nlink === 1 && info.allocated >= largeBytes
-    const unlinking = Effect.suspend(() => mayGoOn() ? unlink(frame, pending, info, isLarge) : Effect.void)
-    if (isLarge) large.push(unlinking)
+    const isLarge = info.allocated >= largeBytes
+    const isLater = later !== undefined && info.nlink === 1 &&
+      (isLarge || work.pace.isSlow())
+    const unlinking = Effect.suspend(() => mayGoOn() ? unlink(frame, pending, info, isLater) : Effect.void)
+    if (isLater) later.push(Effect.andThen(isLarge ? work.breathe : work.step, unlinking))
     else yield* unlinking
   })
 
   // == directories
 
   const removePiece = Effect.fnUntraced(function*(frame: Frame, piece: ReadonlyArray<ByteEntry>) {
-    const large: Array<Effect.Effect<void>> = []
+    const later: Array<Effect.Effect<void>> = []
     for (const [index, { kind, name }] of piece.entries()) {
       yield* work.step
       if (index % namesPerCheck === 0) yield* walk.check
       if (!mayGoOn()) return
       if (frame.hopeless.has(key(name))) continue
       if (kind === "directory") remember(frame, name)
-      else yield* removeLeaf(frame, { name, tries: 0 }, large)
+      else yield* removeLeaf(frame, { name, tries: 0 }, later)
     }
-    const { breathe, concurrency } = work
-    const remove = (unlinking: Effect.Effect<void>) => Effect.uninterruptible(Effect.andThen(breathe, unlinking))
-    yield* work.interruptible(Effect.forEach(large, remove, { concurrency, discard: true }))
+    if (later.length === 0) return
+    const { concurrency } = work
+    yield* work.interruptible(Effect.forEach(later, Effect.uninterruptible, { concurrency, discard: true }))
   })
 
   const readThrough = Effect.fnUntraced(function*(frame: Frame, listing: Listing) {
