@@ -28,6 +28,7 @@ import * as Random from "effect/Random"
 import * as Result from "effect/Result"
 import type { Errno } from "./internal/Errno.ts"
 import { Files } from "./internal/Files.ts"
+import * as Kernel from "./internal/Kernel.ts"
 import * as Removal from "./internal/Removal.ts"
 import * as Tree from "./internal/Tree.ts"
 
@@ -171,6 +172,11 @@ const visit = Effect.fnUntraced(function*(walk: Tree.Walk, item: Item, work: Rem
   })
 })
 
+const directorySizesTell = Effect.fnUntraced(function*(path: string) {
+  const files = yield* Files
+  return Kernel.directorySizesTell(yield* Effect.orElseSucceed(files.fileSystemType(path), () => 0))
+})
+
 type Restore = Removal.Work["interruptible"]
 
 const run = Effect.fnUntraced(function*(trash: string, walk: Tree.Walk, options: SweepOptions, restore: Restore) {
@@ -183,6 +189,7 @@ const run = Effect.fnUntraced(function*(trash: string, walk: Tree.Walk, options:
   let steps = 0
   let breaths = 0
   let isLate = false
+  let sizesTell = false
 
   const report = (finished: boolean): SweepReport => {
     const items = new Set(queue)
@@ -210,6 +217,7 @@ const run = Effect.fnUntraced(function*(trash: string, walk: Tree.Walk, options:
   const work: Removal.Work = {
     concurrency,
     pace: Removal.makePace(),
+    sizesTell: () => sizesTell,
     breathe,
     step: Effect.suspend(() => steps++ % namesPerBreath === 0 ? breathe : Effect.void),
     interruptible: restore,
@@ -224,6 +232,7 @@ const run = Effect.fnUntraced(function*(trash: string, walk: Tree.Walk, options:
 
   const goThrough = Effect.gen(function*() {
     queue = yield* queueOf(walk, work)
+    if (queue.length > 0) sizesTell = yield* directorySizesTell(trash)
     // Grows while it is gone through, by what is set aside.
     for (const item of queue) {
       yield* work.step

@@ -96,3 +96,20 @@ const local: ReadonlySet<number> = process.platform === "darwin"
     0x3153464a, // jfs
     0x52654973 // reiserfs
   ])
+
+/**
+ * File systems on which the size of a directory grows with the names in it. Others say what they like, as zero, or speak
+ * for one layer of several.
+ *
+ * @internal
+ */
+export const directorySizesTell = (type: number): boolean => telling.has(type)
+
+const telling: ReadonlySet<number> = process.platform !== "linux" ? new Set() : new Set([
+  0xef53, // ext2, ext3, ext4
+  0x58465342, // xfs
+  0x9123683e, // btrfs
+  0x01021994, // tmpfs
+  0xf2f52010, // f2fs
+  0x2fc12fc1 // zfs
+])

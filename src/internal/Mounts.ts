@@ -6,16 +6,17 @@
  */
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
+import type { Errno } from "./Errno.ts"
 import { Files, Flags } from "./Files.ts"
 
 const newline = 0x0a
 const space = 0x20
 const backslash = 0x5c
 
-/** Tables of the kernel say nothing of their size, and a host full of containers has a long one. */
+/** The table says nothing of its size, and a host full of containers has a long one. */
 const maxTableBytes = 64 * 1024 * 1024
 
-const readTable = Effect.fnUntraced(function*(path: string, piece: number) {
+const readTable = Effect.fnUntraced(function*(path: string) {
   const files = yield* Files
   const fd = yield* Effect.result(files.open(path, Flags.read))
   if (Result.isFailure(fd)) return Buffer.alloc(0)
@@ -23,7 +24,7 @@ const readTable = Effect.fnUntraced(function*(path: string, piece: number) {
   let length = 0
   yield* Effect.gen(function*() {
     while (length < maxTableBytes) {
-      const buffer = Buffer.alloc(piece)
+      const buffer = Buffer.alloc(64 * 1024)
       const count = yield* files.read(fd.success, buffer, path)
       if (count === 0) break
       pieces.push(buffer.subarray(0, count))
@@ -89,7 +90,7 @@ export const key = (path: Buffer): string => path.toString("latin1")
 export const below = Effect.fnUntraced(function*(path: string): Effect.fn.Return<ReadonlySet<string>> {
   if (process.platform !== "linux") return new Set()
   const parent = key(Buffer.from(path === "/" ? path : `${path}/`))
-  const table = yield* readTable("/proc/self/mountinfo", 64 * 1024)
+  const table = yield* readTable("/proc/self/mountinfo")
   return new Set(mountPoints(table).map(key).filter((point) => point.startsWith(parent)))
 })
 
@@ -100,8 +101,16 @@ const mountId = /^mnt_id:\s*(\d+)$/m
  *
  * @internal
  */
-export const idOf = Effect.fnUntraced(function*(fd: number): Effect.fn.Return<string | undefined> {
-  if (process.platform !== "linux") return undefined
-  const table = yield* readTable(`/proc/self/fdinfo/${fd}`, 512)
-  return mountId.exec(table.toString("latin1"))?.[1]
-})
+export const idOf = Effect.fnUntraced(
+  function*(fd: number): Effect.fn.Return<string | undefined, Errno> {
+    if (process.platform !== "linux") return undefined
+    const files = yield* Files
+    const path = `/proc/self/fdinfo/${fd}`
+    const told = yield* files.open(path, Flags.read)
+    // It is one of the first lines, and all of them come at once.
+    const buffer = Buffer.allocUnsafe(512)
+    const count = yield* Effect.ensuring(files.read(told, buffer, path), files.close(told))
+    return mountId.exec(buffer.toString("latin1", 0, count))?.[1]
+  },
+  Effect.orElseSucceed(() => undefined)
+)
