@@ -76,7 +76,7 @@ const asHeld = Effect.fnUntraced(function*(target: Target, { locked }: Attempt, 
   const dirNow = () => dir
   const inode = locked?.info.ino ?? 0n
   yield* announce(target, dirNow, role, inode)
-  const lost = refuse(target, LeaseReason.LeaseLost())
+  const lost = Effect.suspend(() => refuse(target, LeaseReason.LeaseLost()))
   const held: Held = {
     protected: locked !== undefined,
     check: Effect.gen(function*() {

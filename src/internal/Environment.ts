@@ -1,18 +1,17 @@
 /**
  * What the environment of this process says.
  */
-import * as Config from "effect/Config"
+import * as ConfigProvider from "effect/ConfigProvider"
 import * as Effect from "effect/Effect"
-import * as Option from "effect/Option"
 
 /**
- * A variable, where it is set to something.
+ * A variable, where it is set to something. A `Config` would make an error with a trace for each that is not, and most
+ * are not.
  *
  * @internal
  */
-export const variable = (name: string): Effect.Effect<string | undefined> =>
-  Config.String(name).pipe(
-    Config.option,
-    Effect.orElseSucceed(() => Option.none<string>()),
-    Effect.map((value) => Option.getOrUndefined(Option.filter(value, (text) => text !== "")))
-  )
+export const variable = Effect.fnUntraced(function*(name: string): Effect.fn.Return<string | undefined> {
+  const provider = yield* ConfigProvider.ConfigProvider
+  const node = yield* Effect.orElseSucceed(provider.load([name]), () => undefined)
+  return node?.value === "" ? undefined : node?.value
+})

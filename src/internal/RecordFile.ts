@@ -6,21 +6,25 @@ import * as Result from "effect/Result"
 import type * as Scope from "effect/Scope"
 import { decode, encode, maxBytes, RecordError, type RunRecord } from "../RunRecord.ts"
 import type { Errno } from "./Errno.ts"
-import { readText, replace, writeNew } from "./io.ts"
+import { readOpened, readText, replace, writeNew } from "./io.ts"
 import * as RecordLock from "./RecordLock.ts"
 
 const pathOf = (bundle: string) => `${bundle}/run.json`
 
 /** @internal */
 export const read = (bundle: string): Effect.Effect<Result.Result<RunRecord, RecordError>> =>
-  readText(pathOf(bundle), maxBytes).pipe(
-    Effect.match({
-      onSuccess: decode,
-      onFailure: (cause) => Result.fail(classify(cause))
-    })
-  )
+  decoded(readText(pathOf(bundle), maxBytes))
 
-const classify = (cause: Effect.Error<ReturnType<typeof readText>>): RecordError => {
+/** What its owner wrote last it need not take apart again, unless somebody else has written since. */
+const decoded = (text: Effect.Effect<string, ReadError>, last?: RunRecord) =>
+  Effect.match(text, {
+    onSuccess: (text) => last !== undefined && text === encode(last) ? Result.succeed(last) : decode(text),
+    onFailure: (cause) => Result.fail(classify(cause))
+  })
+
+type ReadError = Effect.Error<ReturnType<typeof readText>>
+
+const classify = (cause: ReadError): RecordError => {
   switch (cause._tag) {
     case "NotRegular":
       return new RecordError({ reason: { _tag: "NotAFile", kind: cause.kind } })
@@ -66,8 +70,14 @@ export const update = Effect.fnUntraced(
     }
   ): Effect.fn.Return<RunRecord, Errno | RecordError, Scope.Scope> {
     // What cannot be opened has nothing to lock; what is wrong with it is for the reading to say.
-    yield* Effect.catchIf(RecordLock.take(bundle, options), (errno) => errno.code !== "EBUSY", () => Effect.void)
-    const current = yield* read(bundle)
+    const locked = yield* Effect.catchIf(
+      RecordLock.take(bundle, options),
+      (errno) => errno.code !== "EBUSY",
+      () => Effect.undefined
+    )
+    const path = pathOf(bundle)
+    const text = locked === undefined ? readText(path, maxBytes) : readOpened(locked, path, maxBytes)
+    const current = yield* decoded(text, options?.lost)
     const record = Result.isSuccess(current) ? current.success : standIn(current.failure, options?.lost)
     if (record === undefined) return yield* Effect.fromResult(current)
     const next = change(record)

@@ -8,7 +8,7 @@ import * as Result from "effect/Result"
 import type * as Scope from "effect/Scope"
 import { Errno } from "./Errno.ts"
 import { Files, Flags } from "./Files.ts"
-import { sameFile } from "./io.ts"
+import { type Opened, sameFile } from "./io.ts"
 import { Locks } from "./Locks.ts"
 import { pause } from "./Pause.ts"
 
@@ -19,43 +19,44 @@ const maxTries = 200
 const maxTriesInBrief = 10
 
 /** A file that was replaced before it was locked is the lock of nobody any more. */
-const isLocked = Effect.fnUntraced(function*(fd: number, path: string) {
+const lock = Effect.fnUntraced(function*(fd: number, path: string) {
   const files = yield* Files
   const locks = yield* Locks
   // Where the file system has no locks there is none to wait for.
   const granted = yield* Effect.orElseSucceed(locks.tryExclusive(fd, path), () => true)
-  if (!granted) return false
-  const [locked, there] = yield* Effect.all([files.fstat(fd, path), Effect.result(files.lstat(path))])
-  return Result.isSuccess(there) && sameFile(locked, there.success)
+  if (!granted) return undefined
+  const info = yield* files.fstat(fd, path)
+  const there = yield* Effect.result(files.lstat(path))
+  return Result.isSuccess(there) && sameFile(info, there.success) ? { fd, info } : undefined
 })
 
-/** The descriptor with the lock, or nothing, and then nothing stays open. */
+/** The file with the lock, or nothing, and then nothing stays open. */
 const tryOnce = Effect.fnUntraced(function*(path: string) {
   const files = yield* Files
   const fd = yield* files.open(path, Flags.lock)
-  const locked = yield* Effect.onError(isLocked(fd, path), () => files.close(fd))
-  if (!locked) yield* files.close(fd)
-  return locked ? fd : undefined
+  const locked = yield* Effect.onError(lock(fd, path), () => files.close(fd))
+  if (locked === undefined) yield* files.close(fd)
+  return locked
 })
 
 /**
- * Takes the lock that every change of a record takes, until the scope ends. Only for a record that can be read. Fails
- * with EBUSY where somebody else keeps it.
+ * Takes the lock that every change of a record takes, until the scope ends, and gives the file, of which nothing was
+ * read yet. Only for a record that can be read. Fails with EBUSY where somebody else keeps it.
  *
  * @internal
  */
 export const take = Effect.fnUntraced(function*(
   bundle: string,
   options?: { readonly brief?: boolean | undefined }
-): Effect.fn.Return<void, Errno, Scope.Scope> {
+): Effect.fn.Return<Opened, Errno, Scope.Scope> {
   const path = `${bundle}/run.json`
   const most = options?.brief === true ? maxTriesInBrief : maxTries
   for (let tries = 0; tries < most; tries++) {
-    const fd = yield* Effect.acquireRelease(
+    const locked = yield* Effect.acquireRelease(
       tryOnce(path),
-      (fd) => fd === undefined ? Effect.void : Effect.flatMap(Files, (files) => files.close(fd))
+      (locked) => locked === undefined ? Effect.void : Effect.flatMap(Files, (files) => files.close(locked.fd))
     )
-    if (fd !== undefined) return
+    if (locked !== undefined) return locked
     yield* pause(yield* Random.nextIntBetween(1, 100))
   }
   return yield* new Errno({ code: "EBUSY", call: "lock", path, cause: new Error("another process keeps writing it") })

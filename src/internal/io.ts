@@ -30,7 +30,9 @@ export const readText = Effect.fnUntraced(
   function*(path: string, limit: number): Effect.fn.Return<string, Errno | NotRegular | TooLarge> {
     const files = yield* Files
     const fd = yield* files.open(path, Flags.read)
-    return yield* readDescriptor(fd, path, limit).pipe(Effect.ensuring(files.close(fd)))
+    return yield* Effect.flatMap(files.fstat(fd, path), (info) => readOpened({ fd, info }, path, limit)).pipe(
+      Effect.ensuring(files.close(fd))
+    )
   },
   // Opening a link with O_NOFOLLOW and a socket at all fails before anything can be asked of the descriptor.
   Effect.catchTag("Errno", (errno) => {
@@ -41,9 +43,23 @@ export const readText = Effect.fnUntraced(
 
 const unopenable: Record<string, Kind> = { ELOOP: "link", ENXIO: "socket" }
 
-const readDescriptor = Effect.fnUntraced(function*(fd: number, path: string, limit: number) {
+/**
+ * An open file, and what was found of it.
+ *
+ * @internal
+ */
+export interface Opened {
+  readonly fd: number
+  readonly info: Info
+}
+
+/**
+ * The same of a file that is open already and of which nothing was read yet.
+ *
+ * @internal
+ */
+export const readOpened = Effect.fnUntraced(function*({ fd, info }: Opened, path: string, limit: number) {
   const files = yield* Files
-  const info = yield* files.fstat(fd, path)
   if (info.kind !== "file") return yield* new NotRegular({ path, kind: info.kind })
   if (info.size > limit) return yield* new TooLarge({ path, bytes: info.size })
   // One byte more than the size tells a file that grew from one that was read to its end.
@@ -53,6 +69,8 @@ const readDescriptor = Effect.fnUntraced(function*(fd: number, path: string, lim
     const count = yield* files.read(fd, buffer.subarray(length), path)
     if (count === 0) break
     length += count
+    // Files of the kernel say that they have no bytes; of others this was all.
+    if (length === info.size) break
   }
   return decoder.decode(buffer.subarray(0, length))
 })
