@@ -8,8 +8,8 @@ import * as RunArchive from "../RunArchive.ts"
 import type { RunRecord } from "../RunRecord.ts"
 import { RunStore } from "../RunStore.ts"
 import { formatAgo, formatBytes } from "../Units.ts"
-import { Json } from "./Context.ts"
-import { type Cell, harmless, paint, printJson, shorten, table } from "./Output.ts"
+import { harmless, paint, printJson } from "./Output.ts"
+import { type Cell, table } from "./Table.ts"
 
 interface View {
   readonly entry: RunArchive.Entry
@@ -30,11 +30,11 @@ const row = ({ entry, record }: View, now: number): ReadonlyArray<Cell> => {
   const known = Result.getOrUndefined(record)
   return [
     { text: entry.id },
-    { text: shorten(harmless(known?.name ?? "?"), 30) },
+    { text: harmless(known?.name ?? "?"), most: 30 },
     { text: known?.status ?? "damaged" },
     { text: formatAgo(now - entry.endedAt) },
     { text: formatBytes(entry.bytes) },
-    { text: Result.isFailure(record) ? shorten(harmless(problemOf(record.failure)), 80) : "", format: "dim" }
+    { text: Result.isFailure(record) ? harmless(problemOf(record.failure)) : "", format: "dim", most: 80 }
   ]
 }
 
@@ -58,7 +58,11 @@ const documentOf = ({ entry, record }: View): typeof Documents.ArchivedRun.Type 
 }
 
 /** Lists archives, newest first. Only the beginning of each is read, and only of as many as are shown. */
-export const listArchived = Effect.fnUntraced(function*({ begins, isWanted, limit }: Wanted, now: number) {
+export const listArchived = Effect.fnUntraced(function*(
+  { begins, isWanted, limit }: Wanted,
+  now: number,
+  json: boolean
+) {
   const { root } = yield* RunStore
   const views = yield* RunArchive.list.pipe(
     Stream.filter(begins),
@@ -72,11 +76,11 @@ export const listArchived = Effect.fnUntraced(function*({ begins, isWanted, limi
     Stream.take(limit),
     Stream.runCollect
   )
-  if (yield* Json) {
+  if (json) {
     return yield* printJson(
       { version: 1, root, archives: views.map(documentOf) } satisfies typeof Documents.LsArchived.Type
     )
   }
   if (views.length === 0) return yield* Console.error(paint("dim", `no archived runs to list in ${root}`))
-  yield* Console.log(table([header, ...views.map((view) => row(view, now))]))
+  yield* Console.log(yield* table([header, ...views.map((view) => row(view, now))]))
 })

@@ -1,49 +1,43 @@
-/** What every command has in common: where the store is, and whether a person or a program reads the answer. */
+/** What every command has in common, for the full parser. */
 import * as Argument from "effect/cli/Argument"
-import * as Flag from "effect/cli/Flag"
 import * as GlobalFlag from "effect/cli/GlobalFlag"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
-import * as Option from "effect/Option"
 import * as RunStore from "../RunStore.ts"
+import { flagOf } from "./Flags.ts"
+import { nameOf } from "./Options.ts"
+import { settings, storeOf } from "./Settings.ts"
 
-export const Root = GlobalFlag.Setting("root")({
-  flag: Flag.String("root").pipe(
-    Flag.withMetavar("DIR"),
-    Flag.withDescription("The store (else LEASEHOLD_ROOT, else the platform's state directory)"),
-    Flag.optional
-  )
-})
+const settingOf = <const Key extends keyof typeof settings>(key: Key) =>
+  GlobalFlag.Setting(nameOf(key))({ flag: flagOf(key, settings[key]) })
 
-export const Json = GlobalFlag.Setting("json")({
-  flag: Flag.Boolean("json").pipe(Flag.withDescription("Print one JSON document"), Flag.withDefault(false))
-})
+export const Root = settingOf("root")
 
-export const AllowTemp = GlobalFlag.Setting("allow-temp")({
-  flag: Flag.Boolean("allow-temp").pipe(
-    Flag.withDescription(
-      "Allow a store below the system's temp directory, where sweepers delete by age (or LEASEHOLD_ALLOW_TEMP=1)"
-    ),
-    Flag.withDefault(false)
-  )
-})
+export const Json = settingOf("json")
 
-const storeOf = (create: boolean) =>
+export const AllowTemp = settingOf("allowTemp")
+
+const storeFromFlags = (create: boolean) =>
   Layer.unwrap(Effect.gen(function*() {
-    const root = yield* Root
-    const allowTemp = yield* AllowTemp
-    return RunStore.layer({ root: Option.getOrUndefined(root), allowTemp: allowTemp ? true : undefined, create })
+    return storeOf({ root: yield* Root, allowTemp: yield* AllowTemp }, create)
   }))
 
-/** The store that the flags name. Where there is none, a mistyped root must not become one. */
-export const Store = storeOf(false)
+/** The store that the flags name. */
+export const Store = storeFromFlags(false)
 
-/** The same for commands that begin something: they make it. */
-export const StoreOrNew = storeOf(true)
+/** The same for commands that make it where there is none. */
+export const StoreOrNew = storeFromFlags(true)
 
 /** A run as people name it. */
 export const runName = Argument.String("RUN").pipe(
   Argument.withDescription("An id, the beginning of one, \"latest\" or \"latest:STATUS\"")
 )
+
+/** The command of a run, from its first word on. */
+export const commandAfterDashes = (min: number) =>
+  Argument.String("CMD").pipe(
+    Argument.withDescription("The command and its arguments, after --"),
+    Argument.variadic({ min })
+  )
 
 export const findRun = (name: string) => Effect.flatMap(RunStore.RunStore, (store) => store.find(name))

@@ -1,5 +1,4 @@
 /** From an error to the exit code that the README's table promises. The one place that knows it. */
-import * as CliError from "effect/cli/CliError"
 import * as Runtime from "effect/Runtime"
 import { ArchiveError, type ArchiveReason } from "../ArchiveError.ts"
 import { ChildError } from "../Child.ts"
@@ -36,7 +35,7 @@ const ofStore: Record<StoreReason["_tag"], number> = {
   System: 1
 }
 
-/** A command line that was understood by the parser and makes no sense all the same. */
+/** A command line that makes no sense. */
 export class UsageError extends Error {
   override readonly name = "UsageError"
 }
@@ -53,8 +52,7 @@ export class ExitWith extends Error {
 
 /** What was asked for makes no sense, whatever it was asked of. */
 const isWrongUsage = (error: unknown) =>
-  error instanceof UsageError || error instanceof PolicyError || error instanceof TrimPathError ||
-  CliError.isCliError(error)
+  error instanceof UsageError || error instanceof PolicyError || error instanceof TrimPathError
 
 const ofArchive = (reason: ArchiveReason): number => reason._tag === "Busy" ? 4 : 1
 

@@ -1,6 +1,4 @@
 /** A command and its clean-up hooks inside a run, as `run`, `resume` and `attach` have it. */
-import * as Argument from "effect/cli/Argument"
-import * as Flag from "effect/cli/Flag"
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import * as Child from "../Child.ts"
@@ -10,55 +8,38 @@ import { standard } from "../Redaction.ts"
 import * as Run from "../Run.ts"
 import { ExitWith, UsageError } from "./ExitCode.ts"
 import { mark } from "./Mark.ts"
+import type { Given, Options } from "./Options.ts"
 import { warn } from "./Output.ts"
 
-export const jobFlags = {
-  cleanup: Flag.String("cleanup").pipe(
-    Flag.withMetavar("CMD"),
-    Flag.withDescription("A shell command to run at the end, under the lease; the last one given runs first"),
-    Flag.between(0, 1000)
-  ),
-  onRemove: Flag.String("on-remove").pipe(
-    Flag.withMetavar("CMD"),
-    Flag.withDescription(
+export const jobOptions = {
+  cleanup: {
+    kind: "texts",
+    metavar: "CMD",
+    description: "A shell command to run at the end, under the lease; the last one given runs first"
+  },
+  onRemove: {
+    kind: "texts",
+    metavar: "CMD",
+    description:
       "A shell command that has to succeed before the run can be removed, run here; the last one given runs first"
-    ),
-    Flag.between(0, 1000)
-  ),
-  quiet: Flag.Boolean("quiet").pipe(
-    Flag.withAlias("q"),
-    Flag.withDescription("Keep the output and do not pass it on"),
-    Flag.withDefault(false)
-  ),
-  tty: Flag.Boolean("tty").pipe(
-    Flag.withAlias("t"),
-    Flag.withDescription("Give the command the terminal itself; its output is then not kept"),
-    Flag.withDefault(false)
-  ),
-  noInheritLease: Flag.Boolean("no-inherit-lease").pipe(
-    Flag.withDescription("Hand the command no lease of its own"),
-    Flag.withDefault(false)
-  )
-}
+  },
+  quiet: { kind: "switch", alias: "q", description: "Keep the output and do not pass it on" },
+  tty: {
+    kind: "switch",
+    alias: "t",
+    description: "Give the command the terminal itself; its output is then not kept"
+  },
+  noInheritLease: { kind: "switch", description: "Hand the command no lease of its own" }
+} as const satisfies Options
 
-export const retentionFlag = Flag.Literals("retention", ["background", "before", "after", "off"]).pipe(
-  Flag.withDescription("When to run a bounded pass of retention in this store (default background)"),
-  Flag.withDefault("background")
-)
+export const retentionOption = {
+  kind: "choice",
+  choices: ["background", "before", "after", "off"],
+  fallback: "background",
+  description: "When to run a bounded pass of retention in this store (default background)"
+} as const
 
-export const commandAfterDashes = (min: number) =>
-  Argument.String("CMD").pipe(
-    Argument.withDescription("The command and its arguments, after --"),
-    Argument.variadic({ min })
-  )
-
-export interface JobFlags {
-  readonly cleanup: ReadonlyArray<string>
-  readonly onRemove: ReadonlyArray<string>
-  readonly quiet: boolean
-  readonly tty: boolean
-  readonly noInheritLease: boolean
-}
+export type JobOptions = Given<typeof jobOptions>
 
 type Argv = readonly [string, ...ReadonlyArray<string>]
 
@@ -71,13 +52,13 @@ const shellOf = (script: string): Argv =>
 const undoBy = (script: string): OnRemove.Undo => ({ type: "command", argv: shellOf(script) })
 
 /** Everything that can be wrong with a job before anything is begun. */
-export const checkJob = Effect.fnUntraced(function*(flags: JobFlags, command: ReadonlyArray<string>) {
+export const checkJob = Effect.fnUntraced(function*(options: JobOptions, command: ReadonlyArray<string>) {
   const [first, ...rest] = command
   if (first === undefined || first === "") return yield* Effect.fail(new UsageError("give a command after --"))
-  if (flags.tty && !process.stdin.isTTY) {
+  if (options.tty && !process.stdin.isTTY) {
     return yield* Effect.fail(new UsageError("--tty needs a terminal on standard input"))
   }
-  for (const script of flags.onRemove) {
+  for (const script of options.onRemove) {
     const settled = OnRemove.settle(undoBy(script), {}, standard, process.cwd())
     if (Result.isFailure(settled)) return yield* Effect.fail(new UsageError(`--on-remove ${settled.failure.message}`))
   }
@@ -114,7 +95,7 @@ const fail = (problem: string, detail: string) =>
   Effect.andThen(warn(`clean-up ${problem}: ${detail}`), Effect.ignore(mark(["cleanup.log"], `clean-up ${problem}`)))
 
 /** A hook that fails is said and changes nothing. */
-const hook = (script: string, { noInheritLease, quiet }: JobFlags) =>
+const hook = (script: string, { noInheritLease, quiet }: JobOptions) =>
   Child.run({
     argv: shellOf(script),
     logs: { stdout: "cleanup.log", stderr: "cleanup.log" },
@@ -129,9 +110,9 @@ const hook = (script: string, { noInheritLease, quiet }: JobFlags) =>
  * The program of a job: its command, with its hooks as finalizers and what is to be undone registered before it starts.
  * It ends as the command does.
  */
-export const job = Effect.fnUntraced(function*(flags: JobFlags, argv: Argv, cwd?: string) {
-  for (const script of flags.onRemove) yield* Run.onRemove(undoBy(script))
-  for (const script of flags.cleanup) yield* Effect.addFinalizer(() => hook(script, flags))
-  const output = flags.tty ? "terminal" : flags.quiet ? "keep" : "pass"
-  yield* runChild({ argv, cwd, output, inheritLease: !flags.noInheritLease })
+export const job = Effect.fnUntraced(function*(options: JobOptions, argv: Argv, cwd?: string) {
+  for (const script of options.onRemove) yield* Run.onRemove(undoBy(script))
+  for (const script of options.cleanup) yield* Effect.addFinalizer(() => hook(script, options))
+  const output = options.tty ? "terminal" : options.quiet ? "keep" : "pass"
+  yield* runChild({ argv, cwd, output, inheritLease: !options.noInheritLease })
 })

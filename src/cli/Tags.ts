@@ -1,12 +1,12 @@
-import * as Flag from "effect/cli/Flag"
+/** Tags as they are written on a command line. */
 import * as Result from "effect/Result"
 import { UsageError } from "./ExitCode.ts"
 
-export const tagFlag = Flag.String("tag").pipe(
-  Flag.withMetavar("KEY=VALUE"),
-  Flag.withDescription("A tag; may be given more than once"),
-  Flag.between(0, 1000)
-)
+export const tagOption = {
+  kind: "texts",
+  metavar: "KEY=VALUE",
+  description: "A tag; may be given more than once"
+} as const
 
 /** `key=value`, or a key alone where it may stand for any value. */
 export const parseTag = (

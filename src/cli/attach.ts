@@ -1,10 +1,11 @@
 import * as Command from "effect/cli/Command"
 import * as Effect from "effect/Effect"
 import * as Run from "../Run.ts"
-import { runName, Store } from "./Context.ts"
-import { checkJob, commandAfterDashes, job, jobFlags, noTelemetry } from "./Job.ts"
+import { commandAfterDashes, runName, Store } from "./Context.ts"
+import { flagsOf } from "./Flags.ts"
+import { checkJob, job, jobOptions, noTelemetry } from "./Job.ts"
 
-const { noInheritLease, onRemove, quiet, tty } = jobFlags
+const { noInheritLease, onRemove, quiet, tty } = flagsOf(jobOptions)
 
 export const attach = Command.make("attach", {
   run: runName,

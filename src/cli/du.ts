@@ -8,8 +8,9 @@ import type { RunId } from "../RunId.ts"
 import { type Entry, RunStore } from "../RunStore.ts"
 import { formatBytes } from "../Units.ts"
 import { findRun, Json, Store } from "./Context.ts"
-import { type Cell, printJson, table } from "./Output.ts"
+import { printJson } from "./Output.ts"
 import { runNames } from "./Several.ts"
+import { type Cell, table } from "./Table.ts"
 
 interface Measured {
   readonly id: RunId
@@ -83,7 +84,7 @@ export const du = Command.make("du", { runs: runNames({ min: 0 }) }).pipe(
       ...(runs.length === 1 ? [] : [row(total, "total")]),
       ...(runs.length > 0 ? [] : [row(archive, "archived"), row(trash, "in the trash"), row(staging, "being built")])
     ]
-    yield* Console.log(table(rows))
+    yield* Console.log(yield* table(rows))
   })),
   Command.provide(Store)
 )

@@ -15,9 +15,10 @@ import { timestamp, toMillis } from "../RunRecord.ts"
 import * as SqliteIndex from "../SqliteIndex.ts"
 import { formatAgo } from "../Units.ts"
 import { Json, runName, Store } from "./Context.ts"
-import { type Cell, harmless, paint, printJson, table } from "./Output.ts"
+import { harmless, paint, printJson } from "./Output.ts"
 import { policyFlags, policyOf } from "./PolicyFlags.ts"
 import { livenessDocument, statusOf } from "./RunView.ts"
+import { type Cell, table } from "./Table.ts"
 
 type Explained = RetentionSurvey.Explained
 
@@ -80,7 +81,7 @@ const colours: Record<Verdict, NonNullable<Cell["format"]>> = { asks: "red", spa
 const say = Effect.fnUntraced(function*(explained: Explained) {
   const known = facts(explained).filter(([, value]) => value !== undefined && value !== "")
   yield* Console.log(
-    table(known.map(([key, value]) => [{ text: key, format: "dim" }, { text: harmless(value ?? "") }]))
+    yield* table(known.map(([key, value]) => [{ text: key, format: "dim" }, { text: harmless(value ?? "") }]))
   )
   const rows = explained.answers.map(({ field, value, verdict, why }): ReadonlyArray<Cell> => [
     { text: field },
@@ -88,7 +89,7 @@ const say = Effect.fnUntraced(function*(explained: Explained) {
     { text: verdictText(verdict), format: colours[verdict] },
     { text: harmless(why) }
   ])
-  if (rows.length > 0) yield* Console.log(`\n${table(rows)}`)
+  if (rows.length > 0) yield* Console.log(`\n${yield* table(rows)}`)
   yield* Console.log(`\n${paint("bold", harmless(decisionText(explained)))}`)
 })
 

@@ -1,11 +1,12 @@
+/** The whole command line, by the parser that knows all of it: every command, help, completions, and what is wrong. */
 import * as CliConfig from "effect/cli/CliConfig"
+import * as CliError from "effect/cli/CliError"
 import * as CliOutput from "effect/cli/CliOutput"
 import * as Command from "effect/cli/Command"
 import * as GlobalFlag from "effect/cli/GlobalFlag"
 import * as Effect from "effect/Effect"
-import * as Logger from "effect/Logger"
-import * as RunMain from "../RunMain.ts"
 import { AllowTemp, Json, Root } from "./Context.ts"
+import { UsageError } from "./ExitCode.ts"
 import * as Report from "./Report.ts"
 import * as Services from "./Services.ts"
 import { version } from "./version.ts"
@@ -27,16 +28,30 @@ const commandFor = async (word: string | undefined) => {
   return globals(Command.withSubcommands(root, commands))
 }
 
-/** Runs the command that the arguments of this process state. */
-export const start = async (): Promise<void> => {
+/** A wrong command line is said in a line, and not in a page of help on standard output. */
+const presenter: CliOutput.Presenter = {
+  present: (event) => event._tag === "InvalidInvocation" ? Effect.void : CliOutput.defaultPresenter.present(event)
+}
+
+/** Help that was asked for is an answer; help that was not is a usage error. */
+const usageMessage = (error: CliError.CliError): string | undefined => {
+  if (error._tag !== "ShowHelp") return error.message
+  if (error.errors.length === 0) return undefined
+  const path = error.commandPath.join(" ")
+  return `${error.errors.map((each) => each.message).join("; ")} (see '${path} --help')`
+}
+
+const wrongUsage = (error: CliError.CliError) => {
+  const message = usageMessage(error)
+  return message === undefined ? Effect.void : Effect.fail(new UsageError(message))
+}
+
+/** Does what the arguments of this process ask for. */
+export const leasehold = async (): Promise<Effect.Effect<void, unknown>> => {
   Report.quietOnClosedPipe()
-  const leasehold = await commandFor(process.argv[2])
-  RunMain.run(
-    RunMain.interruptible(Command.run(leasehold, { version })).pipe(
-      Report.errors,
-      Effect.provideService(CliOutput.Presenter, Report.presenter),
-      Effect.provideService(Logger.LogToStderr, true),
-      Effect.provide([Services.layer, CliConfig.layer({ builtIns })])
-    )
+  return Command.run(await commandFor(process.argv[2]), { version }).pipe(
+    Effect.catchIf(CliError.isCliError, wrongUsage),
+    Effect.provideService(CliOutput.Presenter, presenter),
+    Effect.provide([Services.layer, CliConfig.layer({ builtIns })])
   )
 }

@@ -1,36 +1,11 @@
 import * as Command from "effect/cli/Command"
 import * as Flag from "effect/cli/Flag"
-import * as Console from "effect/Console"
-import * as DateTime from "effect/DateTime"
-import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
-import * as Option from "effect/Option"
-import * as Result from "effect/Result"
-import * as Schema from "effect/Schema"
-import * as Stream from "effect/Stream"
-import { startedAt } from "../RunId.ts"
-import { type RunRecord, toMillis } from "../RunRecord.ts"
-import { mayBe as mayBeOf, type ShownStatus, statuses } from "../RunStatus.ts"
-import { type Entry, RunStore } from "../RunStore.ts"
-import { DurationFromText, formatAgo, formatDuration } from "../Units.ts"
+import { DurationFromText } from "../Units.ts"
 import { Json, Store } from "./Context.ts"
-import { UsageError } from "./ExitCode.ts"
-import { type Cell, harmless, paint, printJson, shorten, table } from "./Output.ts"
-import { plant, withAncestors } from "./RunTree.ts"
-import { listed, look, problemOf, type RunView, statusOf } from "./RunView.ts"
-import { parseTag, tagFlag } from "./Tags.ts"
+import { flagsOf } from "./Flags.ts"
+import { list, options } from "./Listing.ts"
 
-const limit = Flag.Int("limit").pipe(
-  Flag.withAlias("n"),
-  Flag.withSchema(Schema.Natural),
-  Flag.withDescription("How many runs at the most, 0 for all (default 20)"),
-  Flag.withDefault(20)
-)
-const name = Flag.String("name").pipe(Flag.withDescription("Only runs of this name"), Flag.optional)
-const status = Flag.Literals("status", statuses).pipe(
-  Flag.withDescription("Only runs of this status; may be given more than once"),
-  Flag.between(0, statuses.length)
-)
 const age = (flag: string, description: string) =>
   Flag.String(flag).pipe(
     Flag.withMetavar("AGE"),
@@ -41,112 +16,10 @@ const age = (flag: string, description: string) =>
 const since = age("since", "Only runs that started at most this long ago, as in \"2h\" or \"14 days\"")
 const until = age("until", "Only runs that started at least this long ago")
 
-interface Wanted {
-  readonly name: Option.Option<string>
-  readonly statuses: ReadonlyArray<ShownStatus>
-  readonly tags: ReadonlyArray<readonly [string, string | undefined]>
-}
+const { archived, limit, name, status, tag, tree } = flagsOf(options)
 
-/** What the record alone can answer, before anything is asked of the kernel. */
-const mayBe = (wanted: Wanted) => ({ record }: Entry): boolean =>
-  (wanted.statuses.length === 0 || wanted.statuses.some((status) => mayBeOf(record, status))) &&
-  isCalled(wanted, record)
-
-const isCalled = (wanted: Wanted, record: Result.Result<RunRecord, unknown>): boolean => {
-  const isPlain = Option.isNone(wanted.name) && wanted.tags.length === 0
-  if (Result.isFailure(record)) return isPlain
-  const { name, tags } = record.success
-  return (Option.isNone(wanted.name) || wanted.name.value === name) &&
-    wanted.tags.every(([key, value]) => Object.hasOwn(tags, key) && (value === undefined || tags[key] === value))
-}
-
-const archivedStatus = (record: Result.Result<RunRecord, unknown>) =>
-  Result.isSuccess(record) ? record.success.status : "damaged"
-
-const colours: Record<ShownStatus, NonNullable<Cell["format"]>> = {
-  running: "cyan",
-  closing: "cyan",
-  ok: "green",
-  error: "red",
-  interrupted: "yellow",
-  crashed: "red",
-  damaged: "magenta"
-}
-
-const durationOf = (record: RunRecord, status: ShownStatus, now: number): string => {
-  const end = record.endedAt === undefined ? status === "running" ? now : undefined : toMillis(record.endedAt)
-  return end === undefined ? "" : formatDuration(Math.max(0, end - toMillis(record.startedAt)))
-}
-
-const row = (view: RunView, now: number, branch = ""): ReadonlyArray<Cell> => {
-  const status = statusOf(view)
-  const record = Result.getOrUndefined(view.entry.record)
-  const note = problemOf(view) ?? (record?.pin === undefined ? "" : `pinned: ${record.pin.reason}`)
-  return [
-    { text: `${branch}${view.entry.id}` },
-    { text: shorten(harmless(record?.name ?? "?"), 30) },
-    { text: status, format: colours[status] },
-    { text: formatAgo(now - DateTime.toEpochMillis(startedAt(view.entry.id))) },
-    { text: record === undefined ? "" : durationOf(record, status, now) },
-    { text: shorten(harmless(note), 80), format: "dim" }
-  ]
-}
-
-const header: ReadonlyArray<Cell> = ["ID", "NAME", "STATUS", "STARTED", "TOOK", ""].map((text) => ({
-  text,
-  format: "dim"
-}))
-
-const tree = Flag.Boolean("tree").pipe(
-  Flag.withDescription("Show runs below the runs that started them, which are then listed in any case"),
-  Flag.withDefault(false)
-)
-
-const archived = Flag.Boolean("archived").pipe(
-  Flag.withDescription("List runs that have been archived instead"),
-  Flag.withDefault(false)
-)
-
-export const ls = Command.make("ls", { limit, name, status, tag: tagFlag, since, until, tree, archived }).pipe(
+export const ls = Command.make("ls", { limit, name, status, tag, since, until, tree, archived }).pipe(
   Command.withDescription("List runs, newest first"),
-  Command.withHandler(Effect.fn(function*(flags) {
-    const store = yield* RunStore
-    const now = DateTime.toEpochMillis(yield* DateTime.now)
-    const wanted: Wanted = {
-      name: flags.name,
-      statuses: flags.status,
-      tags: yield* Effect.forEach(flags.tag, (text) => Effect.fromResult(parseTag(text, { valueOptional: true })))
-    }
-    const started = (entry: Pick<Entry, "id">) => DateTime.toEpochMillis(startedAt(entry.id))
-    const oldest = Option.map(flags.since, (since) => now - Duration.toMillis(since))
-    const newest = Option.map(flags.until, (until) => now - Duration.toMillis(until))
-    const isYoung = (entry: Pick<Entry, "id">) => Option.isNone(oldest) || started(entry) >= oldest.value
-    const isOld = (entry: Pick<Entry, "id">) => Option.isNone(newest) || started(entry) <= newest.value
-    const most = flags.limit === 0 ? Number.MAX_SAFE_INTEGER : flags.limit
-    if (flags.archived) {
-      if (flags.tree) return yield* Effect.fail(new UsageError("--tree and --archived do not go together"))
-      const { listArchived } = yield* Effect.promise(() => import("./ArchiveList.ts"))
-      const isWanted = (record: Result.Result<RunRecord, unknown>) =>
-        isCalled(wanted, record) &&
-        (wanted.statuses.length === 0 || wanted.statuses.some((status) => status === archivedStatus(record)))
-      return yield* listArchived({ begins: (entry) => isYoung(entry) && isOld(entry), isWanted, limit: most }, now)
-    }
-    const views = yield* store.list.pipe(
-      Stream.takeWhile(isYoung),
-      Stream.filter((entry) => isOld(entry) && mayBe(wanted)(entry)),
-      Stream.mapEffect(look, { concurrency: 16 }),
-      Stream.filter((view) => wanted.statuses.length === 0 || wanted.statuses.includes(statusOf(view))),
-      Stream.take(most),
-      Stream.runCollect
-    )
-    const placed = flags.tree ? plant(yield* withAncestors(views)) : undefined
-    if (yield* Json) {
-      const runs = placed?.map(({ depth, view }) => ({ ...listed(view), depth })) ?? views.map(listed)
-      return yield* printJson({ version: 1, root: store.root, runs })
-    }
-    if (views.length === 0) return yield* Console.error(paint("dim", `no runs to list in ${store.root}`))
-    const rows = placed?.map(({ branch, view }) => row(view, now, branch)) ?? views.map((view) => row(view, now))
-    yield* Console.log(table([header, ...rows]))
-  })),
+  Command.withHandler((given) => Effect.flatMap(Json, (json) => list(given, json))),
   Command.provide(Store)
 )

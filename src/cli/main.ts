@@ -10,5 +10,5 @@ const { NODE_COMPILE_CACHE, XDG_CACHE_HOME } = process.env
 
 enableCompileCache(NODE_COMPILE_CACHE ?? join(XDG_CACHE_HOME ?? join(homedir(), ".cache"), "leasehold"))
 
-const { start } = await import("./leasehold.ts")
+const { start } = await import("./Entry.ts")
 await start()

@@ -17,9 +17,10 @@ import * as SqliteIndex from "../SqliteIndex.ts"
 import { BytesFromText, DurationFromText, formatBytes, formatDuration } from "../Units.ts"
 import { Json, Store } from "./Context.ts"
 import { ExitWith } from "./ExitCode.ts"
-import { type Cell, harmless, paint, printJson, table } from "./Output.ts"
+import { harmless, paint, printJson } from "./Output.ts"
 import { policyFlags, policyOf } from "./PolicyFlags.ts"
 import * as Progress from "./Progress.ts"
+import { type Cell, table } from "./Table.ts"
 
 const bound = (name: string, description: string, fallback: number) =>
   Flag.Int(name).pipe(
@@ -93,7 +94,7 @@ const counts = (reasons: Readonly<Record<string, number>>) =>
 
 const some = (list: ReadonlyArray<unknown>) => list.length === 0 ? "" : String(list.length)
 
-const summary = (report: Report): string => {
+const summary = (report: Report): Effect.Effect<string> => {
   const { debt, dryRun, failed, kept, recovered, removed } = report
   const rows: Array<readonly [string, string]> = [
     ["policy", report.policy],
@@ -150,7 +151,7 @@ export const prune = Command.make("prune", flags).pipe(
     }))
     if (isJson) yield* printJson({ version: 1, ...report })
     else if (report.otherPass) yield* Console.error("another pass is at work in this store")
-    else yield* Console.error(summary(report))
+    else yield* Console.error(yield* summary(report))
     const signal = Signals.received()
     if (report.stopped && signal !== undefined) return yield* Effect.fail(new ExitWith(Signals.exitCode(signal)))
     if (report.debt !== null && !dryRun && !report.otherPass) return yield* Effect.fail(new ExitWith(3))

@@ -1,5 +1,4 @@
 import * as Command from "effect/cli/Command"
-import * as Flag from "effect/cli/Flag"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
@@ -10,9 +9,10 @@ import type { RunId } from "../RunId.ts"
 import type { RunRecord } from "../RunRecord.ts"
 import { RunStore } from "../RunStore.ts"
 import { orSystem, StoreError, StoreReason } from "../StoreError.ts"
-import { findRun, runName, Store } from "./Context.ts"
+import { commandAfterDashes, findRun, runName, Store } from "./Context.ts"
 import { UsageError } from "./ExitCode.ts"
-import { checkJob, commandAfterDashes, job, jobFlags, noTelemetry, retentionFlag, retentionOf } from "./Job.ts"
+import { flagsOf } from "./Flags.ts"
+import { checkJob, job, jobOptions, noTelemetry, retentionOf, retentionOption } from "./Job.ts"
 import { mark } from "./Mark.ts"
 import { harmless, warn } from "./Output.ts"
 
@@ -31,17 +31,17 @@ const markAttempt = Effect.flatMap(
   (now) => orSystem(mark(["stdout.log", "stderr.log"], `resumed ${DateTime.formatIso(now)}`))
 )
 
-const rebuilds = Flag.Boolean("rebuilds").pipe(
-  Flag.withDescription("The command makes again what was trimmed; a trimmed run is refused without this"),
-  Flag.withDefault(false)
-)
+const { fork, rebuilds, retention, ...jobFlags } = flagsOf({
+  rebuilds: {
+    kind: "switch",
+    description: "The command makes again what was trimmed; a trimmed run is refused without this"
+  },
+  fork: { kind: "switch", description: "Start a new run from its artifacts, and leave it as it is; it may be at work" },
+  ...jobOptions,
+  retention: retentionOption
+})
 
-const fork = Flag.Boolean("fork").pipe(
-  Flag.withDescription("Start a new run from its artifacts, and leave it as it is; it may be at work"),
-  Flag.withDefault(false)
-)
-
-const flags = { run: runName, fork, rebuilds, ...jobFlags, retention: retentionFlag, command: commandAfterDashes(0) }
+const flags = { run: runName, fork, rebuilds, ...jobFlags, retention, command: commandAfterDashes(0) }
 
 const findRecord = Effect.fnUntraced(function*(name: string) {
   const { id, record } = yield* findRun(name)

@@ -11,8 +11,9 @@ import { countOf } from "../RetentionReason.ts"
 import { type Registered, type RunRecord, type Timestamp, toMillis, type Trim } from "../RunRecord.ts"
 import { formatAgo, formatBytes, formatDuration } from "../Units.ts"
 import { findRun, Json, runName, Store } from "./Context.ts"
-import { type Cell, harmless, printJson, table } from "./Output.ts"
+import { harmless, printJson } from "./Output.ts"
 import { livenessDocument, look, statusOf } from "./RunView.ts"
+import { type Cell, table } from "./Table.ts"
 
 const exitText = ({ exit }: RunRecord): string | undefined => {
   if (exit === undefined) return undefined
@@ -85,7 +86,7 @@ export const show = Command.make("show", { run: runName }).pipe(
     ]
     const shown = rows.filter(([, value]) => value !== undefined && value !== "")
     yield* Console.log(
-      table(shown.map(([key, value]): ReadonlyArray<Cell> => [{ text: key, format: "dim" }, {
+      yield* table(shown.map(([key, value]): ReadonlyArray<Cell> => [{ text: key, format: "dim" }, {
         text: harmless(value ?? "")
       }]))
     )
