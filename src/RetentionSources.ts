@@ -5,6 +5,7 @@
  * @since 0.1.0
  */
 import * as Result from "effect/Result"
+import { policyPrefix } from "./internal/Environment.ts"
 import { decode, encode, type Field, fieldNames, type PolicyError, type RetentionPolicy } from "./RetentionPolicy.ts"
 import { from, isSizeField, noObject } from "./RetentionPolicyError.ts"
 import { evenSize } from "./RetentionReason.ts"
@@ -24,8 +25,6 @@ export const fromJson = (text: string): Result.Result<RetentionPolicy, PolicyErr
     decode
   )
 
-const variablePrefix = "LEASEHOLD_RETENTION_"
-
 const words = (field: Field) => field.replaceAll(/[A-Z]/g, (letter) => `_${letter}`)
 
 /**
@@ -34,7 +33,7 @@ const words = (field: Field) => field.replaceAll(/[A-Z]/g, (letter) => `_${lette
  * @category getters
  * @since 0.1.0
  */
-export const variableOf = (field: Field): string => variablePrefix + words(field).toUpperCase()
+export const variableOf = (field: Field): string => policyPrefix + words(field).toUpperCase()
 
 /**
  * The flag of a field on the command line: `--max-age`.
@@ -47,8 +46,8 @@ export const flagOf = (field: Field): string => `--${words(field).replaceAll("_"
 /** The variable that an error is about, as it is written there. */
 const originOf = ({ field }: PolicyError, env: { readonly [name: string]: string | undefined }) => {
   const known = fieldNames.find((name) => name === field)
-  const variable = known === undefined ? variablePrefix + field : variableOf(known)
-  return env[variable] === undefined ? `${variablePrefix}…` : variable
+  const variable = known === undefined ? policyPrefix + field : variableOf(known)
+  return env[variable] === undefined ? `${policyPrefix}…` : variable
 }
 
 /**
@@ -63,9 +62,9 @@ export const fromEnv = (
   env: { readonly [name: string]: string | undefined }
 ): Result.Result<RetentionPolicy | undefined, PolicyError> => {
   const given = Object.entries(env).flatMap(([name, value]) => {
-    if (!name.startsWith(variablePrefix) || value === undefined) return []
+    if (!name.startsWith(policyPrefix) || value === undefined) return []
     return [
-      [fieldNames.find((field) => variableOf(field) === name) ?? name.slice(variablePrefix.length), value] as const
+      [fieldNames.find((field) => variableOf(field) === name) ?? name.slice(policyPrefix.length), value] as const
     ]
   })
   if (given.length === 0) return Result.succeed(undefined)

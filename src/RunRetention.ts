@@ -11,11 +11,11 @@ import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import type * as Scope from "effect/Scope"
+import { policyPrefix } from "./internal/Environment.ts"
 import * as Signals from "./internal/Signals.ts"
 import type { Lease } from "./Lease.ts"
 import * as RetentionBudget from "./RetentionBudget.ts"
-import * as RetentionPolicy from "./RetentionPolicy.ts"
-import * as RetentionSources from "./RetentionSources.ts"
+import type * as RetentionPolicy from "./RetentionPolicy.ts"
 import type { RunId } from "./RunId.ts"
 import type { RunStore } from "./RunStore.ts"
 
@@ -50,10 +50,16 @@ const pass = (options: Exclude<Options, "off">, own: RunId, stop: Effect.Effect<
     )
   }).pipe(Effect.catchCause((cause) => Effect.logWarning("retention did not come to its end", cause)))
 
+/** The standard policy needs no check, so what knows of policies is loaded only where another one is stated. */
 const resolve = (options: Exclude<Options, "off">) =>
   Effect.gen(function*() {
-    const given = options.policy ?? (yield* Effect.fromResult(RetentionSources.fromEnv(process.env)))
-    return yield* Effect.fromResult(RetentionPolicy.decode(given ?? RetentionPolicy.standard))
+    const isStated = Object.keys(process.env).some((name) => name.startsWith(policyPrefix))
+    if (options.policy === undefined && !isStated) return undefined
+    const [{ fromEnv }, { decode, standard }] = yield* Effect.promise(() =>
+      Promise.all([import("./RetentionSources.ts"), import("./RetentionPolicy.ts")])
+    )
+    const given = options.policy ?? (yield* Effect.fromResult(fromEnv(process.env)))
+    return yield* Effect.fromResult(decode(given ?? standard))
   })
 
 /**

@@ -96,8 +96,8 @@ export class RunStore extends Context.Service<RunStore, {
     options?: {
       /** Have it on the disk before going on. */
       readonly fsync?: boolean | undefined
-      /** What the record should have held, in case something has broken it. */
-      readonly lost?: RunRecord | undefined
+      /** What the record should hold, for whoever has written it; it stands in for one that something has broken. */
+      readonly known?: RunRecord | undefined
       /** Wait for others who change it half a second and not ten. */
       readonly brief?: boolean | undefined
     }

@@ -1,11 +1,11 @@
 /** From an error to the exit code that the README's table promises. The one place that knows it. */
 import * as Runtime from "effect/Runtime"
-import { ArchiveError, type ArchiveReason } from "../ArchiveError.ts"
-import { ChildError } from "../Child.ts"
-import { LeaseError, type LeaseReason } from "../Lease.ts"
-import { PolicyError } from "../RetentionPolicy.ts"
-import { StoreError, type StoreReason } from "../StoreError.ts"
-import { TrimPathError } from "../TrimError.ts"
+import type { ArchiveError, ArchiveReason } from "../ArchiveError.ts"
+import type { ChildError } from "../Child.ts"
+import type { LeaseError, LeaseReason } from "../Lease.ts"
+import type { PolicyError } from "../RetentionPolicy.ts"
+import type { StoreError, StoreReason } from "../StoreError.ts"
+import type { TrimPathError } from "../TrimError.ts"
 
 export const usage = 2
 
@@ -50,17 +50,25 @@ export class ExitWith extends Error {
   }
 }
 
-/** What was asked for makes no sense, whatever it was asked of. */
-const isWrongUsage = (error: unknown) =>
-  error instanceof UsageError || error instanceof PolicyError || error instanceof TrimPathError
-
 const ofArchive = (reason: ArchiveReason): number => reason._tag === "Busy" ? 4 : 1
+
+type Known = LeaseError | StoreError | ArchiveError | ChildError | PolicyError | TrimPathError
+
+/** By their tags: a command that can never fail with one of them would load its class only for this. */
+const ofKnown: { readonly [E in Known as E["_tag"]]: (error: E) => number } = {
+  LeaseError: ({ reason }) => ofLease[reason._tag],
+  StoreError: ({ reason }) => ofStore[reason._tag],
+  ArchiveError: ({ reason }) => ofArchive(reason),
+  ChildError: ({ exitCode }) => exitCode,
+  PolicyError: () => usage,
+  TrimPathError: () => usage
+}
+
+const isKnown = (error: unknown): error is Known =>
+  error instanceof Error && "_tag" in error && typeof error._tag === "string" && Object.hasOwn(ofKnown, error._tag)
 
 export const of = (error: unknown): number => {
   if (error instanceof ExitWith) return error[Runtime.errorExitCode]
-  if (error instanceof LeaseError) return ofLease[error.reason._tag]
-  if (error instanceof StoreError) return ofStore[error.reason._tag]
-  if (error instanceof ArchiveError) return ofArchive(error.reason)
-  if (error instanceof ChildError) return error.exitCode
-  return isWrongUsage(error) ? usage : 1
+  if (error instanceof UsageError) return usage
+  return isKnown(error) ? (ofKnown[error._tag] as (error: Known) => number)(error) : 1
 }

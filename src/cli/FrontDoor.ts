@@ -4,9 +4,11 @@
  */
 import * as Effect from "effect/Effect"
 import { parseArgs } from "node:util"
+import * as Listing from "./Listing.ts"
 import { type AnyOption, type Given, nameOf, type Options, read } from "./Options.ts"
 import * as Report from "./Report.ts"
 import { settings, storeOf } from "./Settings.ts"
+import * as Starting from "./Starting.ts"
 
 export interface Understood<O extends Options> {
   readonly given: Given<O>
@@ -49,25 +51,22 @@ export const understand = <O extends Options>(
   return { given: Object.fromEntries(values) as Given<O>, operands: words.slice(end + 1) }
 }
 
-type Door = (words: ReadonlyArray<string>) => Promise<Effect.Effect<void, unknown> | undefined>
+type Door = (words: ReadonlyArray<string>) => Effect.Effect<void, unknown> | undefined
 
 const doors: Readonly<Record<string, Door>> = {
-  run: async (words) => {
-    const { options, start } = await import("./Starting.ts")
-    const said = understand({ ...options, ...settings }, words)
+  run: (words) => {
+    const said = understand({ ...Starting.options, ...settings }, words)
     return said === undefined || said.operands.length === 0
       ? undefined
-      : Effect.provide(start(said.given, said.operands), storeOf(said.given, true))
+      : Effect.provide(Starting.start(said.given, said.operands), storeOf(said.given, true))
   },
-  ls: async (words) => {
-    const { list, options } = await import("./Listing.ts")
-    const said = understand({ ...options, ...settings }, words)
+  ls: (words) => {
+    const said = understand({ ...Listing.options, ...settings }, words)
     if (said === undefined || said.operands.length > 0) return undefined
     Report.quietOnClosedPipe()
-    return Effect.provide(list(said.given, said.given.json), storeOf(said.given, false))
+    return Effect.provide(Listing.list(said.given, said.given.json), storeOf(said.given, false))
   }
 }
 
 /** The command that is asked for, if this is the door for it. */
-export const enter = ([word = "", ...rest]: ReadonlyArray<string>): ReturnType<Door> =>
-  Object.hasOwn(doors, word) ? doors[word]!(rest) : Promise.resolve(undefined)
+export const enter: Door = ([word = "", ...rest]) => Object.hasOwn(doors, word) ? doors[word]!(rest) : undefined

@@ -1,14 +1,24 @@
 /**
- * The first file of the command. Node keeps what it has compiled of the second one, in a directory of this user's own:
- * compiling it anew would take longer than all the rest of a start.
+ * The first file of the command. What was compiled of the others is kept in a directory of this user's own, for each
+ * command by itself, since they use different parts of the same files.
  */
-import { enableCompileCache } from "node:module"
-import { homedir } from "node:os"
-import { join } from "node:path"
+import * as NodeOs from "node:os"
+import * as NodePath from "node:path"
+import { load } from "../internal/CompiledFiles.ts"
+import type * as Entry from "./Entry.ts"
+import { usage } from "./ExitCode.ts"
 
-const { NODE_COMPILE_CACHE, XDG_CACHE_HOME } = process.env
+const [, , word = ""] = process.argv
+const { XDG_CACHE_HOME } = process.env
 
-enableCompileCache(NODE_COMPILE_CACHE ?? join(XDG_CACHE_HOME ?? join(homedir(), ".cache"), "leasehold"))
+const cache = NodePath.join(
+  XDG_CACHE_HOME ?? NodePath.join(NodeOs.homedir(), ".cache"),
+  "leasehold",
+  `${process.version}-${process.arch}`,
+  /^[a-z]+$/.test(word) ? word : "other"
+)
+// A word that is no command ends with wrong usage, and is not to be kept for.
+const isWorth = (code: number) => code !== usage
 
-const { start } = await import("./Entry.ts")
-await start()
+const home = NodePath.join(import.meta.dirname, "command")
+await (load(home, "Entry.cjs", cache, isWorth) as typeof Entry).start()

@@ -15,3 +15,10 @@ export const variable = Effect.fnUntraced(function*(name: string): Effect.fn.Ret
   const node = yield* Effect.orElseSucceed(provider.load([name]), () => undefined)
   return node?.value === "" ? undefined : node?.value
 })
+
+/**
+ * How the variables begin that state a policy.
+ *
+ * @internal
+ */
+export const policyPrefix = "LEASEHOLD_RETENTION_"

@@ -1,15 +1,15 @@
 /**
  * A system call that failed, with what people need to mend it: which call, on which path, and the errno name.
  */
-import * as Schema from "effect/Schema"
+import * as Data from "effect/Data"
 
 /** @internal */
-export class Errno extends Schema.TaggedError<Errno>()("Errno", {
-  code: Schema.String,
-  call: Schema.String,
-  path: Schema.String,
-  cause: Schema.Defect()
-}) {
+export class Errno extends Data.TaggedError("Errno")<{
+  readonly code: string
+  readonly call: string
+  readonly path: string
+  readonly cause: unknown
+}> {
   override get message() {
     return `${this.path}: ${words[this.code] ?? "the system refused"} (${this.code} on ${this.call})`
   }

@@ -55,7 +55,7 @@ export const write = (
 
 /**
  * Reads the record, changes it and puts it back as one step: the owner, somebody who pins and a pass may all come at
- * once. A record that cannot be read is an error, unless `lost` says what it should have held.
+ * once. A record that cannot be read is an error, unless `known` says what it should have held.
  *
  * @internal
  */
@@ -65,7 +65,7 @@ export const update = Effect.fnUntraced(
     change: (record: RunRecord) => RunRecord,
     options?: {
       readonly fsync?: boolean | undefined
-      readonly lost?: RunRecord | undefined
+      readonly known?: RunRecord | undefined
       readonly brief?: boolean | undefined
     }
   ): Effect.fn.Return<RunRecord, Errno | RecordError, Scope.Scope> {
@@ -77,8 +77,8 @@ export const update = Effect.fnUntraced(
     )
     const path = pathOf(bundle)
     const text = locked === undefined ? readText(path, maxBytes) : readOpened(locked, path, maxBytes)
-    const current = yield* decoded(text, options?.lost)
-    const record = Result.isSuccess(current) ? current.success : standIn(current.failure, options?.lost)
+    const current = yield* decoded(text, options?.known)
+    const record = Result.isSuccess(current) ? current.success : standIn(current.failure, options?.known)
     if (record === undefined) return yield* Effect.fromResult(current)
     const next = change(record)
     yield* write(bundle, next, options)
@@ -88,5 +88,5 @@ export const update = Effect.fnUntraced(
 )
 
 /** A record of a newer version belongs to a newer program, whatever we remember of it. */
-const standIn = (error: RecordError, lost: RunRecord | undefined) =>
-  error.reason._tag === "NewerVersion" || error.reason._tag === "NotAFile" ? undefined : lost
+const standIn = (error: RecordError, known: RunRecord | undefined) =>
+  error.reason._tag === "NewerVersion" || error.reason._tag === "NotAFile" ? undefined : known

@@ -130,7 +130,7 @@ export const own = Effect.fnUntraced(function*(
   let trouble: Trouble | undefined
 
   const write = Effect.fnUntraced(function*(change: (record: RunRecord) => RunRecord, fsync = false) {
-    known = yield* store.update(id, change, { fsync, lost: known })
+    known = yield* store.update(id, change, { fsync, known })
   })
 
   /** The first word stands, also when it could not be written at once. */

@@ -1,0 +1,83 @@
+/** What V8 has compiled is kept for the next start, is run only where it is this user's own, and is never needed. */
+import { assert, describe, it } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import * as NFS from "node:fs"
+import { withRoot } from "../support/CommandLine.ts"
+import { run } from "../support/Worker.ts"
+
+const filesIn = (cache: string): ReadonlyArray<string> =>
+  NFS.existsSync(cache)
+    ? NFS.readdirSync(cache, { recursive: true, withFileTypes: true })
+      .filter((entry) => entry.isFile())
+      .map((entry) => `${entry.parentPath}/${entry.name}`)
+    : []
+
+const inodesOf = (paths: ReadonlyArray<string>) => paths.map((path) => NFS.statSync(path).ino)
+
+/** Gives a test a root, and what starts commands there with a cache of their own. */
+const withCache = <A, E>(
+  test: (start: (...args: ReadonlyArray<string>) => ReturnType<typeof run>, cache: string) => Effect.Effect<A, E>
+) =>
+  withRoot((root) => {
+    const cache = `${root}-cache`
+    const start = (...args: ReadonlyArray<string>) => run(root, args, { env: { XDG_CACHE_HOME: cache } })
+    return test(start, `${cache}/leasehold`)
+  })
+
+const hello = ["run", "--", "echo", "hello"] as const
+
+describe("compiled files", () => {
+  it.live("are kept by the first start, and left alone by those that find them whole", () =>
+    withCache((start, cache) =>
+      Effect.gen(function*() {
+        assert.strictEqual((yield* start(...hello)).stdout, "hello\n")
+        const kept = filesIn(cache)
+        assert.isNotEmpty(kept)
+        for (const path of kept) assert.strictEqual(NFS.statSync(path).mode & 0o777, 0o600, path)
+        const inodes = inodesOf(kept)
+        assert.strictEqual((yield* start(...hello)).stdout, "hello\n")
+        assert.deepStrictEqual([filesIn(cache), inodesOf(kept)], [kept, inodes])
+      })
+    ))
+
+  const damages: ReadonlyArray<readonly [string, (path: string) => void]> = [
+    ["is empty", (path) => NFS.writeFileSync(path, "")],
+    ["was cut off", (path) => NFS.truncateSync(path, NFS.statSync(path).size - 8)],
+    ["is something else", (path) => NFS.writeFileSync(path, Buffer.alloc(NFS.statSync(path).size))],
+    ["others may write to", (path) => NFS.chmodSync(path, 0o620)]
+  ]
+  it.live.each(damages)(
+    "are not run and made anew where one %s",
+    ([_, damage]) =>
+      withCache((start, cache) =>
+        Effect.gen(function*() {
+          yield* start(...hello)
+          const kept = filesIn(cache)
+          const inodes = inodesOf(kept)
+          kept.forEach(damage)
+          const exit = yield* start(...hello)
+          assert.deepStrictEqual([exit.code, exit.stdout, exit.stderr], [0, "hello\n", ""])
+          assert.deepStrictEqual(filesIn(cache), kept)
+          for (const [at, inode] of inodesOf(kept).entries()) assert.notStrictEqual(inode, inodes[at], kept[at])
+        })
+      )
+  )
+
+  it.live("are done without where they cannot be kept", () =>
+    withCache((start, cache) =>
+      Effect.gen(function*() {
+        NFS.mkdirSync(cache.slice(0, cache.lastIndexOf("/")))
+        NFS.writeFileSync(cache, "")
+        const exit = yield* start(...hello)
+        assert.deepStrictEqual([exit.code, exit.stdout, exit.stderr], [0, "hello\n", ""])
+      })
+    ))
+
+  it.live("are not kept for a word that is no command", () =>
+    withCache((start, cache) =>
+      Effect.gen(function*() {
+        assert.strictEqual((yield* start("frobnicate")).code, 2)
+        assert.deepStrictEqual(filesIn(cache), [])
+      })
+    ))
+})
