@@ -258,10 +258,12 @@ const resume: Lease["Service"]["resume"] = Effect.fnUntraced(function*(target) {
     yield* makeLease(target)
     return yield* resume(target)
   }
+  // Named first, so that whoever is refused from now on can say by whom.
+  const held = yield* asHeld(target, attempt, "owner")
   const kept = yield* orSystem(target)(locks.tryDowngrade(attempt.locked.fd, pathOf(target.dir)))
   // Where this takes two steps somebody may have come in between, and has it now.
   if (!kept) return yield* refuse(target, LeaseReason.Held({ holders: [] }))
-  return { held: yield* asHeld(target, attempt, "owner"), record: answer.record }
+  return { held, record: answer.record }
 })
 
 const announceClaim = Effect.fnUntraced(function*(target: Target) {

@@ -10,6 +10,7 @@ import { describeLiveness } from "../src/Liveness.ts"
 import * as RunStore from "../src/RunStore.ts"
 import * as TestLayers from "../src/testing/TestLayers.ts"
 import { leaseContract } from "./Lease.contract.ts"
+import { once, watch } from "./support/Doors.ts"
 
 leaseContract("kernel locks", KernelLease.layer)
 leaseContract("within a process", TestLayers.layerLease)
@@ -42,6 +43,17 @@ describe("kernel leases", () => {
         yield* lease.hold(target, { role: "owner" })
         const error = yield* Effect.flip(Effect.scoped(lease.claim(target)))
         assert.include(error.message, `in use by pid ${process.pid}`)
+      })
+    ))
+
+  it.live("who goes on with a run is named before anybody can be refused for its lease", () =>
+    withBundle((target, lease) =>
+      Effect.gen(function*() {
+        let named: unknown
+        const isTheMoment = (call: string) => call === "tryDowngrade"
+        const step = Effect.sync(() => void (named = NFS.readdirSync(`${target.dir}/holders`).length))
+        yield* watch(once(isTheMoment, step))(lease.resume(target))
+        assert.strictEqual(named, 1)
       })
     ))
 

@@ -38,12 +38,7 @@ export const record = <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<R
           if (endsWith(path, "lease")) return note(flags === Flags.create ? "make lease" : "open lease")
           if (isDraft(path)) return flags === Flags.create ? note("make draft") : nothing
           if (isArchive(path)) return flags === Flags.lock ? note("open archive") : nothing
-          if (!endsWith(path, "run.json")) return Effect.void
-          return flags === Flags.read
-            ? note("read record")
-            : flags === Flags.create
-            ? note("write record")
-            : Effect.void
+          return endsWith(path, "run.json") && flags === Flags.create ? note("write record") : nothing
         }
       )
     const files: FilesApi = {
@@ -57,7 +52,10 @@ export const record = <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<R
         return Effect.andThen(letsGo ? note(of) : nothing, node.close(fd))
       },
       read: (fd, buffer, path, position) =>
-        Effect.andThen(isArchive(path) ? noteOnce("read archive") : nothing, node.read(fd, buffer, path, position)),
+        Effect.andThen(
+          isArchive(path) ? noteOnce("read archive") : endsWith(path, "run.json") ? noteOnce("read record") : nothing,
+          node.read(fd, buffer, path, position)
+        ),
       lstat: (path) =>
         node.lstat(path).pipe(
           Effect.tap(() => {

@@ -96,7 +96,7 @@ export const verbs = {
     role: "owner"
   },
   resume: {
-    steps: ["read record", ...claiming, "downgrade", "write holder", ...change, ...owning],
+    steps: ["read record", ...claiming, "write holder", "downgrade", ...change, ...owning],
     writes: ["running", "ended", "released"],
     role: "owner"
   },
