@@ -277,10 +277,15 @@ export const node: FilesApi = {
   unlink: (path) => sync("unlink", path, () => NFS.unlinkSync(path)),
   rmdir: (path) => sync("rmdir", path, () => NFS.rmdirSync(path)),
   realpath: (path) => sync("realpath", path, () => NFS.realpathSync.native(path)),
+  // By callback: a start that needs no other promise of node:fs does not load them.
   readdir: (path) =>
-    later("readdir", path, async () => {
-      const entries = await NFS.promises.readdir(path, { withFileTypes: true })
-      return entries.map((entry) => ({ name: entry.name, kind: kindOf(entry) }))
+    Effect.callback<ReadonlyArray<Entry>, Errno>((resume) => {
+      NFS.readdir(path, { withFileTypes: true }, (cause, entries) =>
+        resume(
+          cause
+            ? Effect.fail(fromUnknown("readdir", path, cause))
+            : Effect.succeed(entries.map((entry) => ({ name: entry.name, kind: kindOf(entry) })))
+        ))
     }),
   fileSystemType: (path) => later("statfs", path, async () => (await NFS.promises.statfs(path)).type),
   freeBytes: (path) =>

@@ -10,7 +10,6 @@ import * as Context from "effect/Context"
 import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import { createRequire } from "node:module"
-import * as NodePath from "node:path"
 import { type Errno, fromUnknown } from "./Errno.ts"
 
 /** @internal */
@@ -37,12 +36,11 @@ let loaded: Binding | undefined
  */
 const load = (): Binding => {
   const require = createRequire(import.meta.url)
-  const home = NodePath.dirname(require.resolve("fs-native-extensions"))
+  const name = "fs-native-extensions"
   try {
-    const platform = `${process.platform}-${process.arch}`
-    return require(NodePath.join(home, "prebuilds", platform, "fs-native-extensions.node")) as Binding
+    return require(`${name}/prebuilds/${process.platform}-${process.arch}/${name}.node`) as Binding
   } catch {
-    return require(NodePath.join(home, "binding.js")) as Binding
+    return require(`${name}/binding.js`) as Binding
   }
 }
 
