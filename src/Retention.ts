@@ -187,7 +187,9 @@ export const run = Effect.fn("Retention.run")(
     RetentionPolicy.PolicyError | RetentionBudget.BudgetError,
     RunStore | Lease | RunIndex
   > {
-    const policy = yield* Effect.fromResult(RetentionPolicy.decode(options.policy ?? RetentionPolicy.standard))
+    const policy = options.policy === undefined
+      ? RetentionPolicy.standard
+      : yield* Effect.fromResult(RetentionPolicy.decode(options.policy))
     const budget = yield* Effect.fromResult(RetentionBudget.decode(options.budget))
     const now = yield* Clock.currentTimeMillis
     const frame: Frame = {

@@ -301,4 +301,5 @@ export const isEmpty = (policy: RetentionPolicy): boolean => !hasLimits(policy) 
  * @category constants
  * @since 0.1.0
  */
-export const standard: RetentionPolicy = makeUnsafe({ maxBundles: 1000, maxAge: "30 days", keepLast: 10 })
+// Not read from its text: it is what nearly every pass has, and reading it would take as long as planning with it.
+export const standard = { maxBundles: 1000, maxAge: Duration.days(30), keepLast: 10 } as RetentionPolicy

@@ -55,11 +55,10 @@ const resolve = (options: Exclude<Options, "off">) =>
   Effect.gen(function*() {
     const isStated = Object.keys(process.env).some((name) => name.startsWith(policyPrefix))
     if (options.policy === undefined && !isStated) return undefined
-    const [{ fromEnv }, { decode, standard }] = yield* Effect.promise(() =>
+    const [{ fromEnv }, { decode }] = yield* Effect.promise(() =>
       Promise.all([import("./RetentionSources.ts"), import("./RetentionPolicy.ts")])
     )
-    const given = options.policy ?? (yield* Effect.fromResult(fromEnv(process.env)))
-    return yield* Effect.fromResult(decode(given ?? standard))
+    return yield* Effect.fromResult(options.policy === undefined ? fromEnv(process.env) : decode(options.policy))
   })
 
 /**

@@ -231,6 +231,8 @@ describe("words", () => {
       "remove the oldest finished runs beyond 1000 bundles or older than 30 days, keep pinned ones and the newest 10"
     )
     assert.isTrue(RetentionPolicy.hasLimits(RetentionPolicy.standard))
+    const stated = { maxBundles: 1000, maxAge: "30 days", keepLast: 10 }
+    assert.deepStrictEqual<unknown>(RetentionPolicy.standard, RetentionPolicy.makeUnsafe(stated))
   })
 
   it("the arguments state the policy", () => {
