@@ -4,6 +4,7 @@ import * as Result from "effect/Result"
 import type * as Scope from "effect/Scope"
 import { Lease } from "../../src/Lease.ts"
 import * as RunStore from "../../src/RunStore.ts"
+import { can } from "../fixtures/trees.ts"
 import { directory, fixture, gate, leasehold, run, start } from "../support/Worker.ts"
 
 /** What another process that wants to change the newest run is told. */
@@ -167,4 +168,22 @@ describe("a lease lasts as long as anybody works in the bundle", () => {
         assert.include((yield* run(root, ["ls"])).stdout, "crashed")
       })
     ))
+
+  it.live.skipIf(!can("python3", "-c", "import fcntl"))(
+    "a child that unlocks its lease takes nothing from whoever started it",
+    () =>
+      inStore((root) =>
+        Effect.gen(function*() {
+          const end = yield* gate(`${root}-end`)
+          // F_OFD_SETLK with F_UNLCK, for the whole file.
+          const unlock = "import fcntl, struct; fcntl.fcntl(3, 37, struct.pack('hhqqi4x', fcntl.F_UNLCK, 0, 0, 0, 0))"
+          const script = `python3 -c "${unlock}" && echo unlocked; ${end.wait}`
+          const worker = yield* leasehold(root, ["run", "--retention=off", "--", "sh", "-c", script])
+          yield* worker.line("unlocked")
+          assert.strictEqual(yield* claimed, "Held")
+          yield* end.open
+          assert.strictEqual((yield* worker.exit).code, 0)
+        })
+      )
+  )
 })
