@@ -1,6 +1,7 @@
 /** Archives that are being written, and what is left of those that were not finished. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
+import * as NodeCrypto from "node:crypto"
 import * as NFS from "node:fs"
 import * as Place from "../src/internal/ArchivePlace.ts"
 import { Errno } from "../src/internal/Errno.ts"
@@ -114,6 +115,62 @@ describe("archiving", () => {
         assert.isFalse(NFS.existsSync(dir))
         yield* RunArchive.restore(id)
         assert.strictEqual(NFS.statSync(`${dir}/artifacts/data`).size, 1000)
+      })
+    ))
+
+  it.live("has its draft locked while it packs, so that no pass takes it for an abandoned one", () =>
+    inStore((root) =>
+      Effect.gen(function*() {
+        const { id } = one(root)
+        let cleared: boolean | undefined
+        // The name of a file in the bundle, which is packed.
+        const isPacking = (call: string, paths: ReadonlyArray<string>) =>
+          call === "read" && paths[0] === "artifacts/data"
+        const pass = Effect.map(Effect.orDie(Place.clearDraft(root, id)), (gone) => void (cleared = gone))
+        yield* RunArchive.archive(id).pipe(watch(once(isPacking, pass)))
+        assert.deepStrictEqual([cleared, archivedIn(root, id)], [false, true])
+      })
+    ))
+
+  it.live.each([0.2, 0.5, 0.8])(
+    "keeps the bundle when what came to the disk is not what was packed, %d of the way through",
+    (share) =>
+      inStore((root) =>
+        Effect.gen(function*() {
+          makeStore(root)
+          const { dir, id } = bundle(root, { startedAt: old() })
+          NFS.writeFileSync(`${dir}/artifacts/data`, NodeCrypto.randomBytes(20_000))
+          const isPublished = (call: string, [from]: ReadonlyArray<string>) =>
+            call === "rename" && from === Place.draftOf(root, id)
+          const flip = Effect.sync(() => {
+            const fd = NFS.openSync(Place.draftOf(root, id), "r+")
+            const byte = Buffer.alloc(1)
+            const at = Math.floor(NFS.fstatSync(fd).size * share)
+            NFS.readSync(fd, byte, 0, 1, at)
+            NFS.writeSync(fd, Buffer.from([byte[0]! ^ 1]), 0, 1, at)
+            NFS.closeSync(fd)
+          })
+          const refused = yield* Effect.flip(RunArchive.archive(id).pipe(watch(once(isPublished, flip))))
+          assert.strictEqual(refused._tag === "ArchiveError" ? refused.reason._tag : refused._tag, "Corrupt")
+          assert.deepStrictEqual([NFS.existsSync(`${dir}/artifacts/data`), archivedIn(root, id)], [true, false])
+        })
+      )
+  )
+})
+
+describe("the lock of an archive", () => {
+  it.live("is not to be had on a file that was replaced before it was locked", () =>
+    inStore((root) =>
+      Effect.gen(function*() {
+        const { id } = one(root)
+        const path = draft(root, id)
+        const swap = Effect.sync(() => {
+          NFS.unlinkSync(path)
+          NFS.writeFileSync(path, "another")
+        })
+        const isLock = (call: string) => call === "tryExclusive"
+        assert.strictEqual(yield* Place.lock(path).pipe(watch(once(isLock, swap))), "absent")
+        assert.isNotString(yield* Place.lock(path))
       })
     ))
 })
