@@ -47,9 +47,10 @@ export interface Call {
 }
 
 export type Answer =
-  | { readonly said: "ready" | "done" }
+  | { readonly said: "ready" }
+  | { readonly said: "done"; readonly calls?: ReadonlyArray<string> }
   | { readonly said: "prepared"; readonly made: ReadonlyArray<Made> }
-  | { readonly said: "failed" | "defect"; readonly message: string }
+  | { readonly said: "failed" | "defect"; readonly message: string; readonly calls?: ReadonlyArray<string> }
   | { readonly said: "killed" }
 
 /** A process that acts scenarios. */
