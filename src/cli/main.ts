@@ -20,5 +20,8 @@ const cache = NodePath.join(
 // A word that is no command ends with wrong usage, and is not to be kept for.
 const isWorth = (code: number) => code !== usage
 
+// When there is nothing left to do, the kernel takes the memory back faster than node gives it.
+process.once("beforeExit", () => process.exit())
+
 const home = NodePath.join(import.meta.dirname, "command")
 await (load(home, "Entry.cjs", cache, isWorth) as typeof Entry).start()
