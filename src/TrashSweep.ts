@@ -29,6 +29,7 @@ import * as Result from "effect/Result"
 import type { Errno } from "./internal/Errno.ts"
 import { Files } from "./internal/Files.ts"
 import * as Kernel from "./internal/Kernel.ts"
+import { key } from "./internal/Mounts.ts"
 import * as Removal from "./internal/Removal.ts"
 import * as Tree from "./internal/Tree.ts"
 
@@ -80,7 +81,7 @@ export interface SweepReport {
   readonly failed: ReadonlyArray<SweepFailure>
   /** How many would not go. */
   readonly failures: number
-  /** Entries of the trash that are still there. */
+  /** Entries of the trash that are still there; of very many, at least so many. */
   readonly left: number
   /** So many of them are there because something in them would not go, in this sweep or an earlier one. */
   readonly stuck: number
@@ -130,22 +131,46 @@ const makeItem = (name: Buffer): Item => {
   }
 }
 
-/** What is in the trash, in the order it is to be gone through. */
-const queueOf = Effect.fnUntraced(function*(walk: Tree.Walk, work: Removal.Work) {
+/** So many entries are remembered at a time, of those that are fresh and of those that are stuck. */
+const maxRemembered = 4096
+
+/** What is to be gone through, in order; and how many more were seen. */
+interface Queue {
+  readonly items: Array<Item>
+  /** Whether there may be more that are fresh: then nothing that is stuck has its turn yet. */
+  readonly isCut: boolean
+  readonly stuckBeyond: number
+}
+
+/**
+ * What is in the trash. There may be very many: as soon as enough are known they are gone through, and the rest is looked
+ * for afterwards. What was `tried` in this sweep is not tried again.
+ */
+const queueOf = Effect.fnUntraced(function*(walk: Tree.Walk, work: Removal.Work, tried: ReadonlySet<string>) {
   const files = yield* Files
-  const items: Array<Item> = []
+  const fresh: Array<Item> = []
+  const stuck: Array<Item> = []
+  let stuckBeyond = 0
   const listing = yield* files.listAt(walk.place())
-  yield* Effect.gen(function*() {
+  const isCut = yield* Effect.gen(function*() {
     for (let piece = yield* listing.read; piece.length > 0; piece = yield* listing.read) {
-      items.push(...piece.map((entry) => makeItem(entry.name)))
+      for (const { name } of piece) {
+        const item = makeItem(name)
+        if (tried.has(key(name)) || (item.isStuck && stuck.length >= maxRemembered)) stuckBeyond++
+        else if (item.isStuck) stuck.push(item)
+        else fresh.push(item)
+      }
       yield* work.step
+      if (fresh.length >= maxRemembered || work.isSpent()) return true
     }
+    return false
   }).pipe(Effect.ensuring(listing.close))
-  items.sort((left, right) => Buffer.compare(left.name, right.name))
-  const fresh = items.filter((item) => !item.isStuck)
-  const stuck = items.filter((item) => item.isStuck)
+  const inOrder = (left: Item, right: Item) => Buffer.compare(left.name, right.name)
+  fresh.sort(inOrder)
+  if (isCut) return { items: fresh, isCut, stuckBeyond: stuckBeyond + stuck.length } satisfies Queue
+  stuck.sort(inOrder)
   const first = stuck.length === 0 ? 0 : yield* Random.nextIntBetween(0, stuck.length, { halfOpen: true })
-  return [...fresh, ...stuck.slice(first), ...stuck.slice(0, first)]
+  return { items: [...fresh, ...stuck.slice(first), ...stuck.slice(0, first)], isCut, stuckBeyond } satisfies Queue
 })
 
 /** Puts an entry behind all others, for this sweep and those to come. */
@@ -182,7 +207,10 @@ type Restore = Removal.Work["interruptible"]
 const run = Effect.fnUntraced(function*(trash: string, walk: Tree.Walk, options: SweepOptions, restore: Restore) {
   const { concurrency = defaultConcurrency, maxUnlinked, onProgress, until } = options
   const emptied: Array<string> = []
-  let queue: Array<Item> = []
+  const failed: Array<SweepFailure> = []
+  const tried = new Set<string>()
+  let queue: Queue = { items: [], isCut: false, stuckBeyond: 0 }
+  let failures = 0
   let unlinked = 0
   let freedBytes = 0
   let tries = 0
@@ -191,21 +219,33 @@ const run = Effect.fnUntraced(function*(trash: string, walk: Tree.Walk, options:
   let isLate = false
   let sizesTell = false
 
+  const failedOf = (items: Iterable<Item>) =>
+    [...items].flatMap(({ listed, name }) =>
+      listed.map(({ below, reason }) => ({ path: `${trash}/${name}${below}`, reason }))
+    )
+  const failuresOf = (items: Iterable<Item>) => [...items].reduce((sum, item) => sum + item.failures, 0)
+
   const report = (finished: boolean): SweepReport => {
-    const items = new Set(queue)
+    const items = new Set(queue.items)
     const remaining = [...items].filter((item) => !item.isGone)
     return {
       unlinked,
       freedBytes,
       emptied,
-      failed: [...items].flatMap(({ listed, name }) =>
-        listed.map(({ below, reason }) => ({ path: `${trash}/${name}${below}`, reason }))
-      ).slice(0, maxListed),
-      failures: [...items].reduce((sum, item) => sum + item.failures, 0),
-      left: remaining.length,
-      stuck: remaining.filter((item) => item.isStuck).length,
+      failed: [...failed, ...failedOf(items)].slice(0, maxListed),
+      failures: failures + failuresOf(items),
+      left: remaining.length + queue.stuckBeyond,
+      stuck: remaining.filter((item) => item.isStuck).length + queue.stuckBeyond,
       finished
     }
+  }
+
+  /** The next part is about to be looked for; what this one has left is known as stuck by then. */
+  const conclude = () => {
+    const items = new Set(queue.items)
+    failed.push(...failedOf(items).slice(0, maxListed - failed.length))
+    failures += failuresOf(items)
+    for (const { isGone, name } of items) if (!isGone) tried.add(key(name))
   }
   const tell = Effect.suspend(() => onProgress === undefined ? Effect.void : onProgress(report(false)))
 
@@ -230,11 +270,9 @@ const run = Effect.fnUntraced(function*(trash: string, walk: Tree.Walk, options:
     }
   }
 
-  const goThrough = Effect.gen(function*() {
-    queue = yield* queueOf(walk, work)
-    if (queue.length > 0) sizesTell = yield* directorySizesTell(trash)
-    // Grows while it is gone through, by what is set aside.
-    for (const item of queue) {
+  /** Grows while it is gone through, by what is set aside. */
+  const goThroughPart = Effect.gen(function*() {
+    for (const item of queue.items) {
       yield* work.step
       if (work.isSpent()) return false
       const outcome = yield* visit(walk, item, work)
@@ -242,9 +280,19 @@ const run = Effect.fnUntraced(function*(trash: string, walk: Tree.Walk, options:
       if (outcome === "removed") emptied.push(item.label)
       if (outcome === "removed" || outcome === "vanished") item.isGone = true
       else yield* setAside(walk, item)
-      if (outcome === "set aside") queue.push(item)
+      if (outcome === "set aside") queue.items.push(item)
     }
     return true
+  })
+
+  const goThrough = Effect.gen(function*() {
+    for (;;) {
+      queue = yield* queueOf(walk, work, tried)
+      if (queue.items.length > 0) sizesTell = yield* directorySizesTell(trash)
+      const isDone = yield* goThroughPart
+      if (!isDone || !queue.isCut) return isDone
+      conclude()
+    }
   })
   return report(yield* Effect.onInterrupt(goThrough, () => tell))
 })

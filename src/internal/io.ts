@@ -5,7 +5,7 @@ import * as Data from "effect/Data"
 import * as Effect from "effect/Effect"
 import * as Random from "effect/Random"
 import type { Errno } from "./Errno.ts"
-import { Files, Flags, type Info, type Kind } from "./Files.ts"
+import { type ByteEntry, Files, Flags, type Info, type Kind } from "./Files.ts"
 
 /** @internal */
 export class NotRegular extends Data.TaggedError("NotRegular")<{ readonly path: string; readonly kind: Kind }> {
@@ -163,3 +163,21 @@ export const syncDirectory = Effect.fnUntraced(function*(path: string) {
  * @internal
  */
 export const sameFile = (left: Info, right: Info): boolean => left.ino === right.ino && left.dev === right.dev
+
+/**
+ * Shows every entry of a directory, of which there may be a million: never more than a piece of them is remembered.
+ *
+ * @internal
+ */
+export const eachEntry = Effect.fnUntraced(
+  function*(path: string, show: (entry: ByteEntry) => void): Effect.fn.Return<void, Errno> {
+    const files = yield* Files
+    const listing = yield* files.listAt(Buffer.from(path))
+    yield* Effect.gen(function*() {
+      for (let piece = yield* listing.read; piece.length > 0; piece = yield* listing.read) {
+        for (const entry of piece) show(entry)
+        yield* Effect.yieldNow
+      }
+    }).pipe(Effect.ensuring(listing.close))
+  }
+)

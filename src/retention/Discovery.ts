@@ -3,6 +3,7 @@ import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import { Files } from "../internal/Files.ts"
+import { eachEntry } from "../internal/io.ts"
 import { day as dayOf, isDay, isRunId, type RunId } from "../RunId.ts"
 import { type Pass, tellFailure } from "./Pass.ts"
 
@@ -83,11 +84,15 @@ export const discover = Effect.fnUntraced(function*(pass: Pass) {
       unlisted++
       continue
     }
-    const entries = yield* Effect.result(files.readdir(path))
-    if (Result.isFailure(entries)) continue
-    if (entries.success.length === 0) yield* removeEmpty(pass, path)
     const ids = new Set<RunId>()
-    for (const { name } of entries.success) if (isRunId(name) && dayOf(name) === day) ids.add(name)
+    let isEmpty = true
+    const seen = yield* Effect.result(eachEntry(path, (entry) => {
+      const name = entry.name.toString()
+      isEmpty = false
+      if (isRunId(name) && dayOf(name) === day) ids.add(name)
+    }))
+    if (Result.isFailure(seen)) continue
+    if (isEmpty) yield* removeEmpty(pass, path)
     listed += ids.size
     yield* session.putDay({ day, mtimeNanos, settled: isSettled(mtimeNanos, now) }, ids)
   }

@@ -1,7 +1,7 @@
 /** What is left over from before: bundles and archives that were never published, and the trash. */
 import * as Effect from "effect/Effect"
 import * as ArchivePlace from "../internal/ArchivePlace.ts"
-import { Files } from "../internal/Files.ts"
+import { eachEntry } from "../internal/io.ts"
 import type { LeaseError } from "../Lease.ts"
 import { PassEvent } from "../RetentionReport.ts"
 import { isRunId, type RunId } from "../RunId.ts"
@@ -33,7 +33,9 @@ const clearBundle = ({ lease, store }: Pass, id: RunId) =>
 export const clearStaging = Effect.fnUntraced(function*(pass: Pass) {
   if (pass.dryRun) return
   const entries = yield* listPlace(pass, "staging")
-  for (const { kind, name } of entries.slice(0, pass.budget.maxLooked)) {
+  // What is none of the store's, however much there is of it, stands in the way of nothing.
+  const own = entries.filter(({ name }) => isRunId(name) || ArchivePlace.idOf(name) !== undefined)
+  for (const { kind, name } of own.slice(0, pass.budget.maxLooked)) {
     if (yield* isOver(pass)) break
     const archived = ArchivePlace.idOf(name)
     if (archived !== undefined && kind === "file") yield* clearDraft(pass, archived)
@@ -57,10 +59,12 @@ const told = (root: string, { path, reason }: TrashSweep.SweepFailure) => {
 
 /** What a sweep would find. */
 const lookAtTrash = Effect.fnUntraced(function*({ ledger, store }: Frame) {
-  const files = yield* Files
-  const entries = yield* Effect.orElseSucceed(files.readdir(`${store.root}/trash`), () => [])
-  ledger.left.stuck = entries.filter(({ name }) => TrashSweep.isStuck(name)).length
-  ledger.left.inTrash = ledger.leaving = entries.length - ledger.left.stuck
+  let stuck = 0
+  let waiting = 0
+  const count = (name: string) => TrashSweep.isStuck(name) ? stuck++ : waiting++
+  yield* Effect.ignore(eachEntry(`${store.root}/trash`, ({ name }) => void count(name.toString())))
+  ledger.left.stuck = stuck
+  ledger.left.inTrash = ledger.leaving = waiting
 })
 
 /**

@@ -1,0 +1,115 @@
+/**
+ * Directories of a store in which there are very many things, of the store's or of nobody's: a pass looks at as many as it
+ * may, remembers few of them at a time, and does what it is there for.
+ *
+ *     LEASEHOLD_STRAYS=1000000 npx vitest run test/Crowds.test.ts
+ */
+import { assert, describe, it } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import * as NFS from "node:fs"
+import { Errno } from "../src/internal/Errno.ts"
+import { Files, type FilesApi, node } from "../src/internal/Files.ts"
+import * as Retention from "../src/Retention.ts"
+import * as TrashSweep from "../src/TrashSweep.ts"
+import { inChild, touch } from "./fixtures/trees.ts"
+import { names } from "./support/CommandLine.ts"
+import { bundle } from "./support/Fabricate.ts"
+import { inStore, makeStore } from "./support/Stores.ts"
+import { day } from "./support/Time.ts"
+
+const strays = Number(process.env["LEASEHOLD_STRAYS"] ?? 100_000)
+
+const crowd = (path: string, count: number) => {
+  NFS.mkdirSync(path, { recursive: true })
+  for (let nth = 0; nth < count; nth++) touch(`${path}/stray-${nth}`)
+}
+
+const sweepAll = { maxUnlinked: Number.POSITIVE_INFINITY }
+
+describe("a trash", () => {
+  it.live("without an end is read no further than it can be swept", () =>
+    inStore((root) =>
+      Effect.gen(function*() {
+        makeStore(root)
+        let pieces = 0
+        const read = Effect.sync(() => {
+          pieces++
+          return Array.from({ length: 256 }, (_, nth) => ({ name: Buffer.from(`${pieces}-${nth}`), kind: undefined }))
+        })
+        const unlinked: Array<string> = []
+        const endless: FilesApi = {
+          ...node,
+          listAt: () => Effect.succeed({ read, close: Effect.void }),
+          lstatAt: (place, name) => node.lstatAt(place, String(name) === "." ? name : Buffer.from("../store.json")),
+          openAt: (_, name) =>
+            Effect.fail(new Errno({ code: "ENOTDIR", call: "open", path: String(name), cause: undefined })),
+          unlinkAt: (_, name) => Effect.sync(() => void unlinked.push(String(name)))
+        }
+        const sweep = TrashSweep.sweep(root, { maxUnlinked: 1000 })
+        const report = yield* Effect.provideService(sweep, Files, endless)
+        assert.deepStrictEqual([unlinked.length, report.unlinked, report.finished], [1000, 1000, false])
+        assert.isBelow(pieces, 50)
+      })
+    ))
+
+  it.live("with more than is remembered at a time is gone through to its end, and what will not go is told once", () =>
+    inStore((root) =>
+      Effect.gen(function*() {
+        makeStore(root)
+        crowd(`${root}/trash`, 10_000)
+        const stubborn: FilesApi = {
+          ...node,
+          unlinkAt: (place, name) =>
+            String(name).startsWith("stray-77")
+              ? Effect.fail(new Errno({ code: "EPERM", call: "unlink", path: String(name), cause: undefined }))
+              : node.unlinkAt(place, name)
+        }
+        const count = names(`${root}/trash`).filter((name) => name.startsWith("stray-77")).length
+        const first = yield* Effect.provideService(TrashSweep.sweep(root, sweepAll), Files, stubborn)
+        assert.deepStrictEqual(
+          [first.unlinked, first.failures, first.failed.length, first.left, first.stuck, first.finished],
+          [10_000 - count, count, count, count, count, true]
+        )
+        assert.isTrue(names(`${root}/trash`).every(TrashSweep.isStuck))
+        const second = yield* TrashSweep.sweep(root, sweepAll)
+        assert.deepStrictEqual([second.unlinked, second.left, second.finished], [count, 0, true])
+      })
+    ))
+})
+
+describe("a pass", () => {
+  it.live(
+    `finds a run among ${strays} strays, beside as many in the trash, and remembers few of them`,
+    () =>
+      inStore((root) =>
+        Effect.sync(() => {
+          makeStore(root)
+          const { dir, id } = bundle(root, { startedAt: Date.now() - 2 * day })
+          crowd(dir.slice(0, dir.lastIndexOf("/")), strays)
+          crowd(`${root}/trash`, strays)
+          const { grown, removed, waiting } = inChild<{ removed: Array<string>; waiting: number; grown: number }>(
+            "sizes.ts",
+            [root]
+          )
+          assert.deepStrictEqual(removed, [id])
+          assert.isAbove(waiting, 1000)
+          // All of a hundred thousand took 180 MiB.
+          assert.isBelow(grown, 60)
+        })
+      ),
+    60_000 + strays
+  )
+
+  it.live("clears what the dead have left in staging, whatever else lies there", () =>
+    inStore((root) =>
+      Effect.gen(function*() {
+        makeStore(root)
+        crowd(`${root}/staging`, 50)
+        const { dir, id } = bundle(root, { startedAt: Date.now() - 2 * day, status: "running" })
+        NFS.renameSync(dir, `${root}/staging/${id}`)
+        yield* Retention.run({ policy: {}, budget: { maxLooked: 5 } })
+        assert.notInclude(names(`${root}/staging`), id)
+        assert.lengthOf(names(`${root}/staging`), 50)
+      })
+    ))
+})
