@@ -188,7 +188,7 @@ export const mutants: ReadonlyArray<Mutant> = [
     "pin === undefined ? Effect.void : refuse(id, TrimReason.Pinned({ reason: pin.reason }))",
     "pin === undefined || id !== undefined ? Effect.void : refuse(id, TrimReason.Pinned({ reason: pin.reason }))"
   ]),
-  mutant("an archive is read back", "archive/Archiving.ts", ["ArchiveDrafts", "model/Walk"], [
+  mutant("an archive is read back", "archive/Archiving.ts", ["ArchiveDrafts"], [
     "const read = yield* Reading.read(source, () => Effect.void)",
     "const read = { digest: packed?.digest }"
   ]),
