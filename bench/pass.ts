@@ -112,6 +112,9 @@ const removeGuests = (root: string): void => {
 
 const everything = { policy: wide, budget: large } as const
 
+/** However busy the machine is, a pass comes to its end. */
+const budget = { maxRemoved: 10, maxTime: "5 minutes" } as const
+
 const figureOf = (
   { before, does, door, guests, name, policy }: Shape,
   root: string,
@@ -123,7 +126,7 @@ const figureOf = (
     before?.(root)
     let done: number | undefined
     const pass = Effect.tap(
-      Retention.run({ policy: policy?.(size) ?? wide, budget: { maxRemoved: 10 } }),
+      Retention.run({ policy: policy?.(size) ?? wide, budget }),
       (report) => Effect.sync(() => void (done = does === undefined ? guests?.count : report[does].length))
     )
     const millis = yield* Effect.provideService(timed(pass), Files, { ...node, ...door })
