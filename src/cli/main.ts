@@ -9,12 +9,16 @@ import type * as Entry from "./Entry.ts"
 import { usage } from "./ExitCode.ts"
 
 const [, , word = ""] = process.argv
-const { XDG_CACHE_HOME } = process.env
+const { NODE_OPTIONS = "", XDG_CACHE_HOME } = process.env
+
+// V8 does not take what it has compiled with other flags, and has a tag for them that is looked up only where there are any.
+const hasFlags = process.execArgv.length > 0 || NODE_OPTIONS !== ""
+const flags = hasFlags ? `-${process.getBuiltinModule("node:v8").cachedDataVersionTag()}` : ""
 
 const cache = NodePath.join(
   XDG_CACHE_HOME ?? NodePath.join(NodeOs.homedir(), ".cache"),
   "leasehold",
-  `${process.version}-${process.arch}`,
+  `${process.version}-${process.arch}${flags}`,
   /^[a-z]+$/.test(word) ? word : "other"
 )
 // A word that is no command ends with wrong usage, and is not to be kept for.

@@ -50,9 +50,6 @@ const write = (path: string, data: Buffer) => {
   } catch {}
 }
 
-/** What one with other flags compiles is of no use to others. */
-const isUsual = () => process.execArgv.length === 0 && (process.env["NODE_OPTIONS"] ?? "") === ""
-
 /**
  * Loads a file in a directory, and what it requires from there. `cache` is where compiled code is kept, unless the
  * process exits with a code for which `isWorth` says no.
@@ -65,7 +62,6 @@ export const load = (
   cache: string,
   isWorth: (exitCode: number) => boolean
 ): unknown => {
-  const isCached = (file: string) => isUsual() && isNamedForContent(file)
   const requireOther = NodeModule.createRequire(`${home}/`)
   const modules = new Map<string, Loaded>()
   const scripts = new Map<string, NodeVm.Script>()
@@ -73,13 +69,13 @@ export const load = (
 
   const compile = (file: string): Wrapped => {
     const path = `${home}/${file}`
-    const cachedData = isCached(file) ? readOwn(`${cache}/${file}`) : undefined
+    const cachedData = isNamedForContent(file) ? readOwn(`${cache}/${file}`) : undefined
     const source = NFS.readFileSync(path, "utf8")
     const script = new NodeVm.Script(
       `(function (exports, require, module, __filename, __dirname) {${source}\n})`,
       { filename: path, cachedData }
     )
-    if (isCached(file)) {
+    if (isNamedForContent(file)) {
       scripts.set(file, script)
       isAnyNew ||= script.cachedDataRejected !== false
     }

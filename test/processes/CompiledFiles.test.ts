@@ -16,12 +16,17 @@ const inodesOf = (paths: ReadonlyArray<string>) => paths.map((path) => NFS.statS
 
 /** Gives a test a root, and what starts commands there with a cache of their own. */
 const withCache = <A, E>(
-  test: (start: (...args: ReadonlyArray<string>) => ReturnType<typeof run>, cache: string) => Effect.Effect<A, E>
+  test: (
+    start: (args: ReadonlyArray<string>, env?: Readonly<Record<string, string>>) => ReturnType<typeof run>,
+    cache: string
+  ) => Effect.Effect<A, E>
 ) =>
   withRoot((root) => {
     const cache = `${root}-cache`
-    const start = (...args: ReadonlyArray<string>) => run(root, args, { env: { XDG_CACHE_HOME: cache } })
-    return test(start, `${cache}/leasehold`)
+    return test(
+      (args, env) => run(root, args, { env: { ...env, XDG_CACHE_HOME: cache } }),
+      `${cache}/leasehold`
+    )
   })
 
 const hello = ["run", "--", "echo", "hello"] as const
@@ -30,12 +35,12 @@ describe("compiled files", () => {
   it.live("are kept by the first start, and left alone by those that find them whole", () =>
     withCache((start, cache) =>
       Effect.gen(function*() {
-        assert.strictEqual((yield* start(...hello)).stdout, "hello\n")
+        assert.strictEqual((yield* start(hello)).stdout, "hello\n")
         const kept = filesIn(cache)
         assert.isNotEmpty(kept)
         for (const path of kept) assert.strictEqual(NFS.statSync(path).mode & 0o777, 0o600, path)
         const inodes = inodesOf(kept)
-        assert.strictEqual((yield* start(...hello)).stdout, "hello\n")
+        assert.strictEqual((yield* start(hello)).stdout, "hello\n")
         assert.deepStrictEqual([filesIn(cache), inodesOf(kept)], [kept, inodes])
       })
     ))
@@ -51,11 +56,11 @@ describe("compiled files", () => {
     ([_, damage]) =>
       withCache((start, cache) =>
         Effect.gen(function*() {
-          yield* start(...hello)
+          yield* start(hello)
           const kept = filesIn(cache)
           const inodes = inodesOf(kept)
           kept.forEach(damage)
-          const exit = yield* start(...hello)
+          const exit = yield* start(hello)
           assert.deepStrictEqual([exit.code, exit.stdout, exit.stderr], [0, "hello\n", ""])
           assert.deepStrictEqual(filesIn(cache), kept)
           for (const [at, inode] of inodesOf(kept).entries()) assert.notStrictEqual(inode, inodes[at], kept[at])
@@ -63,12 +68,26 @@ describe("compiled files", () => {
       )
   )
 
+  it.live("are kept apart for a node with other flags", () =>
+    withCache((start, cache) =>
+      Effect.gen(function*() {
+        const flags = { NODE_OPTIONS: "--stack-trace-limit=5" }
+        yield* start(hello)
+        yield* start(hello, flags)
+        const kept = filesIn(cache)
+        const inodes = inodesOf(kept)
+        yield* start(hello)
+        yield* start(hello, flags)
+        assert.deepStrictEqual([filesIn(cache), inodesOf(kept)], [kept, inodes])
+      })
+    ))
+
   it.live("are done without where they cannot be kept", () =>
     withCache((start, cache) =>
       Effect.gen(function*() {
         NFS.mkdirSync(cache.slice(0, cache.lastIndexOf("/")))
         NFS.writeFileSync(cache, "")
-        const exit = yield* start(...hello)
+        const exit = yield* start(hello)
         assert.deepStrictEqual([exit.code, exit.stdout, exit.stderr], [0, "hello\n", ""])
       })
     ))
@@ -76,7 +95,7 @@ describe("compiled files", () => {
   it.live("are not kept for a word that is no command", () =>
     withCache((start, cache) =>
       Effect.gen(function*() {
-        assert.strictEqual((yield* start("frobnicate")).code, 2)
+        assert.strictEqual((yield* start(["frobnicate"])).code, 2)
         assert.deepStrictEqual(filesIn(cache), [])
       })
     ))
