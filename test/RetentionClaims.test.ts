@@ -1,4 +1,7 @@
-/** What a pass does not take: from somebody who came after the plan, beside another pass, or out of the store. */
+/**
+ * What a pass does not take: from somebody who came after the plan or has just brought it back, beside another pass, or out
+ * of the store.
+ */
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
@@ -7,11 +10,13 @@ import * as NFS from "node:fs"
 import { Lease } from "../src/Lease.ts"
 import * as Retention from "../src/Retention.ts"
 import * as PassLock from "../src/retention/PassLock.ts"
+import type { PolicyInput } from "../src/RetentionPolicy.ts"
+import * as RunArchive from "../src/RunArchive.ts"
 import { names } from "./support/CommandLine.ts"
 import { once, watch } from "./support/Doors.ts"
 import { bundle } from "./support/Fabricate.ts"
 import { inStore, makeStore, removedBy } from "./support/Stores.ts"
-import { hour } from "./support/Time.ts"
+import { day, hour } from "./support/Time.ts"
 
 const all = { policy: { all: true } } as const
 
@@ -62,4 +67,25 @@ describe("a pass", () => {
         assert.deepStrictEqual([NFS.existsSync(dir), names(outside)], [true, ["canary"]])
       })
     ))
+
+  it.live.each<readonly [string, PolicyInput]>([
+    ["archived again", { archive: "1 day" }],
+    ["trimmed", { trim: "1 day" }],
+    ["removed", { maxAge: "1 day" }]
+  ])(
+    "leaves a run that was brought back today from being %s, as if it had ended today",
+    ([_, policy]) =>
+      inStore((root) =>
+        Effect.gen(function*() {
+          const { dir, id } = bundle(root, { startedAt: Date.now() - 30 * day })
+          NFS.mkdirSync(`${dir}/temp`)
+          NFS.writeFileSync(`${dir}/temp/file`, "x")
+          yield* RunArchive.archive(id)
+          yield* RunArchive.restore(id)
+          const report = yield* Retention.run({ policy })
+          assert.deepStrictEqual([report.archived, report.trimmed, report.removed, report.failed], [[], [], [], []])
+          assert.isTrue(NFS.existsSync(`${dir}/temp/file`))
+        })
+      )
+  )
 })

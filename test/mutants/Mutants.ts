@@ -161,6 +161,26 @@ export const mutants: ReadonlyArray<Mutant> = [
     "return yield* Effect.orElseSucceed(locks.tryExclusive(fd.success, path), () => true)",
     "return yield* Effect.as(Effect.ignore(locks.tryExclusive(fd.success, path)), true)"
   ]),
+  mutant("a policy that says nothing removes nothing", "RetentionDecision.ts", ["RetentionDecision"], [
+    "if (!hasLimits(policy) && hasKeepRules(policy)) wantAll",
+    "if (!hasLimits(policy)) wantAll"
+  ]),
+  mutant("a clock that is ahead costs others nothing", "RetentionDecision.ts", ["RetentionDecision"], [
+    "if (!item.clockAhead && !goes(item)) over += weigh(item)",
+    "if (!goes(item)) over += weigh(item)"
+  ]),
+  mutant("who resumed meanwhile is younger than was decided on", "RetentionDecision.ts", ["RetentionDecision"], [
+    "if (end > endOf(decidedOn, now)) return KeepReason.Changed()",
+    ""
+  ]),
+  mutant("a pin in a broken record counts", "RunRemoval.ts", ["RunRemoval"], [
+    "return hasPin(head.success) ? RemovalReason.PerhapsPinned() : undefined",
+    "return undefined"
+  ]),
+  mutant("half a record of a newer version counts", "RunRemoval.ts", ["RunRemoval"], [
+    "if (version > knownVersion) return RemovalReason.NewerVersion({ version })",
+    ""
+  ]),
 
   // == deletion
   mutant("mounts are not crossed", "internal/Tree.ts", ["TrashSweepShapes"], [
@@ -177,6 +197,10 @@ export const mutants: ReadonlyArray<Mutant> = [
   mutant("a sweep ends in time", "TrashSweep.ts", ["TrashSweep"], [
     "if (until !== undefined && (yield* Clock.currentTimeMillis) >= until) isLate = true",
     ""
+  ]),
+  mutant("a trash of any size is gone through in parts", "TrashSweep.ts", ["Crowds"], [
+    "if (fresh.length >= maxRemembered || work.isSpent()) return true",
+    "if (fresh.length >= 1e9) return true"
   ]),
 
   // == trims and archives
@@ -196,7 +220,7 @@ export const mutants: ReadonlyArray<Mutant> = [
     "yield* Effect.andThen(files.futimes(fd, endedAt, draft), files.fsync(fd, draft)).pipe(asError(target, draft))",
     "yield* files.futimes(fd, endedAt, draft).pipe(asError(target, draft))"
   ]),
-  mutant("nothing comes between packing and going", "archive/Archiving.ts", ["RunArchive"], [
+  mutant("nothing comes between packing and going", "archive/Archiving.ts", ["RunArchiveRefusals"], [
     "Effect.succeed(pinned(found) ?? (isPacked(found) ? undefined : ArchiveReason.Changed()))",
     "Effect.succeed(isPacked(found) ? undefined : undefined)"
   ]),
@@ -215,7 +239,7 @@ export const mutants: ReadonlyArray<Mutant> = [
     "      Effect.andThen(\n        Effect.ignore(unpack({ id, fd, path, linksOut }, staged)),\n" +
     "        store.lease.create({ id, dir: staged }, { role: \"owner\" })\n      )\n    )).pipe("
   ]),
-  mutant("a restored run is as young as its restoring", "archive/Restoring.ts", ["RetentionTierPasses"], [
+  mutant("a restored run is as young as its restoring", "archive/Restoring.ts", ["RetentionClaims"], [
     "yield* Place.writeMark(root, id, timestamp(yield* DateTime.now)).pipe(asError(id, path))",
     "void [DateTime.now, timestamp]"
   ]),
@@ -239,6 +263,13 @@ export const mutants: ReadonlyArray<Mutant> = [
   mutant("an archive beside a removed bundle goes with it", "internal/Withdrawal.ts", ["RunArchiveRefusals"], [
     "yield* ArchivePlace.discard(root, id, archived !== true && record.id === id)",
     ""
+  ]),
+  mutant("what a crash left of an archive goes under its lock", "internal/ArchivePlace.ts", [
+    "RunArchiveRefusals",
+    "model/Walk"
+  ], [
+    "if ((yield* look(root, id)) === undefined || (yield* removeAlone(root, id))) return",
+    "if (nth === 0) return yield* remove(root, id)"
   ]),
 
   // == stores
