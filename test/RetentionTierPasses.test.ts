@@ -351,4 +351,19 @@ describe("the limits of the archive", () => {
         assert.deepStrictEqual([NFS.existsSync(path), yield* listed], [false, []])
       })
     ))
+
+  it.live("a stale archive that is too old goes, and nobody is told that its run has gone", () =>
+    inStore((root, now) =>
+      Effect.gen(function*() {
+        const [one] = yield* archived(root, now, [30])
+        const path = Archives.pathOf(root, one!.id)
+        const bytes = NFS.readFileSync(path)
+        yield* RunArchive.restore(one!.id)
+        Archives.put(root, one!.id, bytes)
+        NFS.utimesSync(path, new Date(now - 29 * day), new Date(now - 29 * day))
+        const report = yield* prune({ archiveMaxAge: "15 days" })
+        assert.deepStrictEqual([report.expired, NFS.existsSync(path), present(root)], [[], false, [one!.id]])
+        assert.isAbove(report.freedBytes, 0)
+      })
+    ))
 })

@@ -73,6 +73,9 @@ const sumUp = Effect.fnUntraced(function*(pass: Pass) {
 })
 
 const expire = Effect.fnUntraced(function*(pass: Pass, { bytes, id }: Archived, reason: string) {
+  const files = yield* Files
+  // Beside its bundle an archive is none, and what goes is not the run.
+  const isBeside = yield* Effect.isSuccess(files.lstat(pass.store.dir(id)))
   if (!pass.dryRun) {
     const removed = yield* Effect.result(Place.removeAlone(pass.store.root, id))
     if (Result.isFailure(removed)) {
@@ -83,7 +86,7 @@ const expire = Effect.fnUntraced(function*(pass: Pass, { bytes, id }: Archived, 
     if (!removed.success) return
     pass.ledger.freedBytes += bytes
   }
-  yield* tellExpired(pass, { id, reason, bytes })
+  if (!isBeside) yield* tellExpired(pass, { id, reason, bytes })
 })
 
 /**

@@ -348,7 +348,7 @@ const perform = (protocol: Protocol, state: State, index: number): ReadonlyArray
     case "unlock archive":
       return process.leftover === 0 ? go({ file: 0, fileLocked: false }) : go({ leftover: 0, leftoverLocked: false })
     case "look for bundle":
-      return run.place === "runs" ? stop("present") : go()
+      return run.place === "runs" && process.verb !== "expire" ? stop("present") : go()
     case "clear staging":
       return run.staged !== undefined && isLocked(state, run.staged.lease, index, true)
         ? stop("held")

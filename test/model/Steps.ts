@@ -167,8 +167,8 @@ export const verbs = {
     writes: ["running", "ended", "released"],
     role: "owner"
   },
-  /** As a pass does it. */
-  expire: { steps: [...takingArchive, "drop archive", "unlock archive"], writes: [], role: "none" },
+  /** As a pass does it. Beside a bundle it goes as well, and is not told of. */
+  expire: { steps: ["look for bundle", ...takingArchive, "drop archive", "unlock archive"], writes: [], role: "none" },
   recover: { steps: ["read record", ...claiming, ...change, "unlock"], writes: ["crashed"], role: "none" },
   pin: { steps: [...change], writes: ["pinned"], role: "none" },
   probe: { steps: [...claiming, "unlock"], writes: [], role: "none" }
