@@ -104,6 +104,17 @@ export const perhapsRemoved = (lines: ReadonlyArray<Line>): ReadonlyArray<Remova
   )
 }
 
+/** How many verbs were begun, but for those between the word that a process is killed and its end. */
+const begunAlive = (lines: ReadonlyArray<Line>) => {
+  const dead = new Set<number>()
+  let count = 0
+  for (const { event, process } of lines) {
+    if (event === killed) dead.add(process)
+    if (event === "begin" && !dead.has(process)) count++
+  }
+  return count
+}
+
 /** What was not to be. `also` are answers that some verbs may have beside the usual ones. */
 export const wrongs = (
   lines: ReadonlyArray<Line>,
@@ -117,7 +128,7 @@ export const wrongs = (
   const holdsOf = (id: string) => holds.get(id) ?? []
   const removed = byId(removals(lines))
   const perhaps = byId(perhapsRemoved(lines))
-  const begun = lines.filter(({ event }) => event === "begin").length
+  const begun = begunAlive(lines)
   const found: Array<string> = begun === verbs.length ? [] : [`${begun} verbs were begun, and ${verbs.length} ended`]
   for (const { detail, event, id, process, verb } of lines) {
     if (event === "wrong") found.push(`${verb} of ${id} by ${process}: ${detail}`)
