@@ -63,7 +63,8 @@ export const discover = Effect.fnUntraced(function*(pass: Pass) {
   const runs = `${store.root}/runs`
   const days = (yield* listPlace(pass, "runs")).map((entry) => entry.name).filter(isDay).sort()
   const known = new Map((yield* session.days).map((day) => [day.day, day]))
-  for (const day of known.keys()) if (!days.includes(day)) yield* session.dropDay(day)
+  const there = new Set(days)
+  for (const day of known.keys()) if (!there.has(day)) yield* session.dropDay(day)
   let listed = 0
   let unlisted = 0
   for (const day of days) {
