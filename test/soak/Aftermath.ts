@@ -57,13 +57,16 @@ const inspect = Effect.fnUntraced(function*(root: string, lines: ReadonlyArray<L
     if (names(`${root}/${place}`).length > 0) found.push(`${place} has ${names(`${root}/${place}`)}`)
   }
 
+  // Whoever is killed between the coming of a bundle or an archive and the going of the other leaves both, of which the
+  // bundle counts: told of as a note, and mended where that is asked for.
+  yield* Stream.runDrain(Verification.check({ repair: true }))
   const listed = present(root).filter(isRunId)
   const archived = filed(root, ".tar.zst").filter(isRunId)
   const removed = new Set(removals(lines).map(({ id }) => id))
   const perhaps = new Set(perhapsRemoved(lines).map(({ id }) => id))
   const made = new Set<string>(lines.flatMap(({ event, id }) => event === "made" ? [id] : []))
   const there = new Set<RunId>([...listed, ...archived])
-  found.push(...listed.filter((id) => archived.includes(id)).map((id) => `${id} is in two places`))
+  for (const id of listed.filter((each) => archived.includes(each))) found.push(`${id} is in two places`)
   found.push(...[...there].filter((id) => removed.has(id)).map((id) => `${id} was removed, and is there`))
   for (const id of made) {
     if (!there.has(id as RunId) && !removed.has(id) && !perhaps.has(id)) {
