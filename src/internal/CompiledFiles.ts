@@ -7,7 +7,6 @@
  */
 import * as NFS from "node:fs"
 import * as NodeModule from "node:module"
-import * as NodePath from "node:path"
 import * as NodeVm from "node:vm"
 
 interface Loaded {
@@ -40,13 +39,33 @@ const readOwn = (path: string): Buffer | undefined => {
   }
 }
 
-/** Without a cache everything goes on as well, and takes longer. */
 const write = (path: string, data: Buffer) => {
+  const temporary = `${path}.${process.pid}.tmp`
   try {
-    NFS.mkdirSync(NodePath.dirname(path), { recursive: true, mode: 0o700 })
-    const temporary = `${path}.${process.pid}.tmp`
     NFS.writeFileSync(temporary, data, { flag: "wx", mode: 0o600, flush: true })
     NFS.renameSync(temporary, path)
+  } catch (cause) {
+    NFS.rmSync(temporary, { force: true })
+    throw cause
+  }
+}
+
+const nameBeforeHash = (file: string) => file.replace(/-[\w-]{8}\.cjs.*$/, "")
+
+/** What an earlier version of these files has left, or somebody who was killed while writing. */
+const clearOlder = (cache: string, files: ReadonlySet<string>) => {
+  const names = new Set([...files].map(nameBeforeHash))
+  for (const name of NFS.readdirSync(cache)) {
+    if (!files.has(name) && names.has(nameBeforeHash(name))) NFS.rmSync(`${cache}/${name}`, { force: true })
+  }
+}
+
+/** Without a cache everything goes on as well, and takes longer. */
+const keep = (cache: string, scripts: ReadonlyMap<string, NodeVm.Script>) => {
+  try {
+    NFS.mkdirSync(cache, { recursive: true, mode: 0o700 })
+    for (const [file, script] of scripts) write(`${cache}/${file}`, script.createCachedData())
+    clearOlder(cache, new Set(scripts.keys()))
   } catch {}
 }
 
@@ -98,9 +117,8 @@ export const load = (
   }
 
   process.once("exit", (code) => {
-    if (!isAnyNew || !isWorth(code)) return
     // All of them: what is new has used more of the others, too.
-    for (const [file, script] of scripts) write(`${cache}/${file}`, script.createCachedData())
+    if (isAnyNew && isWorth(code)) keep(cache, scripts)
   })
   return requireFile(entry)
 }

@@ -82,6 +82,22 @@ describe("compiled files", () => {
       })
     ))
 
+  it.live("take the place of those of an earlier version, and of what was not written to its end", () =>
+    withCache((start, cache) =>
+      Effect.gen(function*() {
+        yield* start(hello)
+        const kept = filesIn(cache)
+        const [first] = kept
+        const older = first!.replace(/-[\w-]{8}\.cjs$/, "-00000000.cjs")
+        NFS.renameSync(first!, older)
+        NFS.writeFileSync(`${first}.1.tmp`, "")
+        const foreign = `${first!.slice(0, first!.lastIndexOf("/"))}/another`
+        NFS.writeFileSync(foreign, "")
+        yield* start(hello)
+        assert.sameMembers([...filesIn(cache)], [...kept, foreign])
+      })
+    ))
+
   it.live("are done without where they cannot be kept", () =>
     withCache((start, cache) =>
       Effect.gen(function*() {
