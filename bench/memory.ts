@@ -60,7 +60,7 @@ const works: Record<string, (root: string, size: number) => number> = {
   "ls": (root) => peakOf(root, "dist/leasehold.js", "ls", "--root", root, "--allow-temp")
 }
 
-const [size = 1_000_000, rounds = 5] = process.argv.slice(2).map(Number)
+const [size = 100_000, rounds = 5] = process.argv.slice(2).map(Number)
 try {
   const few = await Effect.runPromise(make(20))
   const many = await Effect.runPromise(make(size))
