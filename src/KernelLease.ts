@@ -132,10 +132,11 @@ const hold: Lease["Service"]["hold"] = Effect.fnUntraced(function*(target, optio
 // == claiming
 
 /**
- * How often a refusal is looked at again. Other lookers are in the way for less than a millisecond, by a shared lock
- * that looks like a lease or, longer and more often, by an exclusive one.
+ * How often a refusal is looked at again. Other lookers are in the way for less than a millisecond where they are not
+ * kept from going on, by a shared lock that looks like a lease or, longer and more often, by an exclusive one. Nobody
+ * waits for a lease whose holder is seen to be there.
  */
-const looksAgain = { holder: 5, claimant: 40 }
+const looksAgain = { holder: 20, claimant: 40 }
 
 /** Milliseconds between looks, at random, so that lookers who met once do not meet again. */
 const pauseBriefly = Effect.flatMap(Random.nextBetween(0.5, 5), pause)
