@@ -86,7 +86,7 @@ describe("planning by the oldest", () => {
       Effect.gen(function*() {
         const { list, root } = yield* RunStore
         const now = Date.now()
-        yield* Random.withSeed(fabricate(root, now, 150), seed)
+        yield* Random.withSeed(fabricate(root, now, 90), seed)
         const facts = yield* Effect.forEach(yield* Stream.runCollect(list), factsOf)
         const budget = { maxLooked: 10_000, maxRemoved: 10_000, maxTime: "1 minute" } as const
         for (const input of policies) {

@@ -109,7 +109,7 @@ describe("output", () => {
   it.live("that was written just before the end is never lost", () =>
     Effect.gen(function*() {
       const current = yield* Run.Run
-      const lengths = Array.from({ length: 100 }, (_, index) => index % 3 === 0 ? 150_000 + index : index)
+      const lengths = Array.from({ length: 40 }, (_, index) => index % 3 === 0 ? 150_000 + index : index)
       yield* Effect.forEach(lengths, (length, index) =>
         Effect.gen(function*() {
           const ended = yield* Child.run({
