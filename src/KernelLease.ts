@@ -132,22 +132,25 @@ const hold: Lease["Service"]["hold"] = Effect.fnUntraced(function*(target, optio
 // == claiming
 
 /**
- * How often a refusal is looked at again. Other lookers are in the way for less than a millisecond where they are not
- * kept from going on, by a shared lock that looks like a lease or, longer and more often, by an exclusive one. Nobody
- * waits for a lease whose holder is seen to be there.
+ * How often a refusal is looked at again. Other lookers are in the way for less than a millisecond, by a shared lock
+ * that looks like a lease or, longer and more often, by an exclusive one; on a busy machine they may be kept from going
+ * on with it. Whoever is seen to be there is not waited for.
  */
 const looksAgain = { holder: 20, claimant: 40 }
 
-/** Milliseconds between looks, at random, so that lookers who met once do not meet again. */
-const pauseBriefly = Effect.flatMap(Random.nextBetween(0.5, 5), pause)
+/** Milliseconds before the next look, at random, so that lookers who met once do not meet again. */
+const pauseBriefly = (looks: number) => Effect.flatMap(Random.nextBetween(0.5, 5 + looks), pause)
 
 /** Pids are used again, so one may speak for keeping a bundle and never against it. */
-const isSurelyHeld = Effect.fnUntraced(function*(traces: ReadonlyArray<Holder.HolderTrace>) {
-  const kernel = yield* Kernel
-  return traces.some((trace) =>
-    trace._tag === "Named" && trace.holder.boot === kernel.boot && kernel.isAlive(trace.holder.pid)
-  )
-})
+const isSurelyThere = Effect.fnUntraced(
+  function*(by: "holder" | "claimant", traces: ReadonlyArray<Holder.HolderTrace>) {
+    const kernel = yield* Kernel
+    return traces.some((trace) =>
+      trace._tag === "Named" && trace.holder.boot === kernel.boot && kernel.isAlive(trace.holder.pid) &&
+      (by === "holder" || trace.holder.role === "claim")
+    )
+  }
+)
 
 interface Examined {
   readonly answer: Liveness
@@ -170,8 +173,8 @@ const look = Effect.fnUntraced(function*(target: Target): Effect.fn.Return<Exami
   let attempt = yield* take(target.dir, "exclusive")
   let holders = yield* Holder.list(target.dir)
   for (let looks = 0; attempt.evidence._tag === "Refused" && looks < looksAgain[attempt.evidence.by]; looks++) {
-    if (attempt.evidence.by === "holder" && (yield* isSurelyHeld(holders))) break
-    yield* pauseBriefly
+    if (yield* isSurelyThere(attempt.evidence.by, holders)) break
+    yield* pauseBriefly(looks)
     attempt = yield* take(target.dir, "exclusive")
     holders = yield* Holder.list(target.dir)
   }

@@ -140,13 +140,13 @@ describe("two lookers at a free lease", () => {
         const lookers = yield* Effect.forEach([1, 2], (nth) =>
           Effect.gen(function*() {
             const go = yield* gate(`${root}-go-${nth}`)
-            const looker = yield* fixture("look.ts", [root, met.id, "500", `${root}-go-${nth}`])
+            const looker = yield* fixture("look.ts", [root, met.id, "200", `${root}-go-${nth}`])
             yield* looker.line("ready")
             return { looker, go }
           }))
         yield* Effect.forEach(lookers, ({ go }) => go.open, { concurrency: 2 })
         for (const { looker } of lookers) {
-          assert.deepStrictEqual(JSON.parse(yield* looker.line("looked ")), { Dead: 500 })
+          assert.deepStrictEqual(JSON.parse(yield* looker.line("looked ")), { Dead: 200 })
         }
       })
     ))
