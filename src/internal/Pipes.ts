@@ -35,15 +35,19 @@ const forget = (path: string) => {
 }
 
 const open = (path: string): Pipe => {
-  // The reader comes first and does not wait for a writer, so that the writer need not wait for it.
-  const fd = NFS.openSync(path, NFS.constants.O_RDONLY | NFS.constants.O_NONBLOCK)
+  const opened: Array<number> = []
+  const openEnd = (flags: number) => {
+    const fd = NFS.openSync(path, flags)
+    opened.push(fd)
+    return fd
+  }
   try {
-    return {
-      writer: NFS.openSync(path, NFS.constants.O_WRONLY),
-      reader: new NodeNet.Socket({ fd, readable: true, writable: false })
-    }
+    // The reader comes first and does not wait for a writer, so that the writer need not wait for it.
+    const fd = openEnd(NFS.constants.O_RDONLY | NFS.constants.O_NONBLOCK)
+    const writer = openEnd(NFS.constants.O_WRONLY)
+    return { writer, reader: new NodeNet.Socket({ fd, readable: true, writable: false }) }
   } catch (error) {
-    NFS.closeSync(fd)
+    opened.forEach((fd) => NFS.closeSync(fd))
     throw error
   }
 }

@@ -107,6 +107,7 @@ const failAll = async (dir: string, name: string, scenario: Scenario, calls: Rea
     const where = `${code} on ${call.text}`
     if (answer.said === "defect") found.push(`${where}: a defect: ${answer.message}`)
     if (answer.said === "failed" && answer.message.trim() === "") found.push(`${where}: failed without a word`)
+    if ("open" in answer) found.push(...answer.open.map((path) => `${where}: ${path} was left open`))
     if (answer.said === "killed") {
       if (hit) found.push(`${where}: the process ended`)
       actor = new Actor(fixture, name, `${dir}/fail-warm-${nth}`)

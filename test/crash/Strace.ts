@@ -46,12 +46,25 @@ export interface Call {
   readonly text: string
 }
 
+interface Acted {
+  /** Its calls at the doors. */
+  readonly calls: ReadonlyArray<string>
+  /** What of the store was open afterwards. */
+  readonly open: ReadonlyArray<string>
+}
+
 export type Answer =
   | { readonly said: "ready" }
-  | { readonly said: "done"; readonly calls?: ReadonlyArray<string> }
+  | ({ readonly said: "done" } & Acted)
   | { readonly said: "prepared"; readonly made: ReadonlyArray<Made> }
-  | { readonly said: "failed" | "defect"; readonly message: string; readonly calls?: ReadonlyArray<string> }
+  | ({ readonly said: "failed" | "defect"; readonly message: string } & Acted)
   | { readonly said: "killed" }
+
+/**
+ * Milliseconds until a process that does not answer is ended. Where a call of the event loop's own was met, such as the one
+ * that reads of a child's end, it may wait for ever.
+ */
+const patience = 20_000
 
 /** A process that acts scenarios. */
 export class Actor {
@@ -78,9 +91,10 @@ export class Actor {
     return { said: "killed" }
   }
 
-  tell(words: string): Promise<Answer> {
+  async tell(words: string): Promise<Answer> {
+    const limit = setTimeout(() => this.#process.kill("SIGKILL"), patience)
     this.#process.stdin.write(`${words}\n`)
-    return this.answer()
+    return await this.answer().finally(() => clearTimeout(limit))
   }
 
   async end(): Promise<void> {
