@@ -9,6 +9,7 @@ import * as Effect from "effect/Effect"
 import * as NFS from "node:fs"
 import { Errno } from "../src/internal/Errno.ts"
 import { Files, type FilesApi, node } from "../src/internal/Files.ts"
+import { isStuck } from "../src/internal/TrashQueue.ts"
 import * as Retention from "../src/Retention.ts"
 import * as TrashSweep from "../src/TrashSweep.ts"
 import { inChild, touch } from "./fixtures/trees.ts"
@@ -70,7 +71,7 @@ describe("a trash", () => {
           [first.unlinked, first.failures, first.failed.length, first.left, first.stuck, first.finished],
           [10_000 - count, count, count, count, count, true]
         )
-        assert.isTrue(names(`${root}/trash`).every(TrashSweep.isStuck))
+        assert.isTrue(names(`${root}/trash`).every((name) => isStuck(name)))
         const second = yield* TrashSweep.sweep(root, sweepAll)
         assert.deepStrictEqual([second.unlinked, second.left, second.finished], [count, 0, true])
       })

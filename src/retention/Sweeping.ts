@@ -2,6 +2,7 @@
 import * as Effect from "effect/Effect"
 import * as ArchivePlace from "../internal/ArchivePlace.ts"
 import { eachEntry } from "../internal/io.ts"
+import { isStuck } from "../internal/TrashQueue.ts"
 import type { LeaseError } from "../Lease.ts"
 import { PassEvent } from "../RetentionReport.ts"
 import { isRunId, type RunId } from "../RunId.ts"
@@ -61,7 +62,7 @@ const told = (root: string, { path, reason }: TrashSweep.SweepFailure) => {
 const lookAtTrash = Effect.fnUntraced(function*({ ledger, store }: Frame) {
   let stuck = 0
   let waiting = 0
-  const count = (name: string) => TrashSweep.isStuck(name) ? stuck++ : waiting++
+  const count = (name: string) => isStuck(name) ? stuck++ : waiting++
   yield* Effect.ignore(eachEntry(`${store.root}/trash`, ({ name }) => void count(name.toString())))
   ledger.left.stuck = stuck
   ledger.left.inTrash = ledger.leaving = waiting

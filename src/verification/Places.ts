@@ -4,6 +4,7 @@ import * as Result from "effect/Result"
 import * as Stream from "effect/Stream"
 import * as ArchivePlace from "../internal/ArchivePlace.ts"
 import { Files, type Kind } from "../internal/Files.ts"
+import { isStuck } from "../internal/TrashQueue.ts"
 import { Lease } from "../Lease.ts"
 import * as RunId from "../RunId.ts"
 import * as RunRemoval from "../RunRemoval.ts"
@@ -212,7 +213,7 @@ export const trash = (options: Options): Stream.Stream<Finding, never, RunStore>
     const { entries, findings } = yield* list(`${root}/trash`)
     if (entries.length === 0) return findings
     const { ofWaiting, outcomeOf } = options.repair || options.removeUnreadable ? yield* trashOutcomes(root) : untouched
-    const stuck = entries.filter(({ name }) => TrashSweep.isStuck(name))
+    const stuck = entries.filter(({ name }) => isStuck(name))
     const waiting = entries.length - stuck.length
     return [
       ...findings,

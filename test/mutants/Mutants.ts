@@ -106,12 +106,12 @@ export const mutants: ReadonlyArray<Mutant> = [
     "    yield* Effect.andThen(files.unlink(temporary), Effect.void).pipe("
   ]),
   mutant("who changes a record locks the one that is there", "internal/RecordLock.ts", ["LeaseDoubts"], [
-    "return Result.isSuccess(there) && sameFile(locked, there.success)",
-    "return Result.isSuccess(there)"
+    "return Result.isSuccess(there) && sameFile(info, there.success) ? { fd, info } : undefined",
+    "return Result.isSuccess(there) ? { fd, info } : undefined"
   ]),
   mutant("a record of a newer version is not written over", "internal/RecordFile.ts", ["LeaseDoubts"], [
-    "error.reason._tag === \"NewerVersion\" || error.reason._tag === \"NotAFile\" ? undefined : lost",
-    "lost"
+    "error.reason._tag === \"NewerVersion\" || error.reason._tag === \"NotAFile\" ? undefined : known",
+    "known"
   ]),
 
   // == removal
@@ -198,7 +198,7 @@ export const mutants: ReadonlyArray<Mutant> = [
     "if (until !== undefined && (yield* Clock.currentTimeMillis) >= until) isLate = true",
     ""
   ]),
-  mutant("a trash of any size is gone through in parts", "TrashSweep.ts", ["Crowds"], [
+  mutant("a trash of any size is gone through in parts", "internal/TrashQueue.ts", ["Crowds"], [
     "if (fresh.length >= maxRemembered || work.isSpent()) return true",
     "if (fresh.length >= 1e9) return true"
   ]),
