@@ -49,3 +49,18 @@ export interface Bundle {
   readonly record: RunRecord
   readonly lease: Held
 }
+
+/**
+ * How a record is to be changed.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface UpdateOptions {
+  /** Have it on the disk before going on. */
+  readonly fsync?: boolean | undefined
+  /** What the record should hold, for whoever has written it; it stands in for one that something has broken. */
+  readonly known?: RunRecord | undefined
+  /** Wait for others who change it half a second and not ten. */
+  readonly brief?: boolean | undefined
+}

@@ -19,7 +19,7 @@ import * as Result from "effect/Result"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import * as NodePath from "node:path"
-import type { Bundle, Draft, Entry } from "./Bundle.ts"
+import type { Bundle, Draft, Entry, UpdateOptions } from "./Bundle.ts"
 import * as ArchivePlace from "./internal/ArchivePlace.ts"
 import { make as makeBuilder } from "./internal/BundleBuilder.ts"
 import { variable } from "./internal/Environment.ts"
@@ -93,14 +93,7 @@ export class RunStore extends Context.Service<RunStore, {
   readonly update: (
     id: RunId.RunId,
     change: (record: RunRecord) => RunRecord,
-    options?: {
-      /** Have it on the disk before going on. */
-      readonly fsync?: boolean | undefined
-      /** What the record should hold, for whoever has written it; it stands in for one that something has broken. */
-      readonly known?: RunRecord | undefined
-      /** Wait for others who change it half a second and not ten. */
-      readonly brief?: boolean | undefined
-    }
+    options?: UpdateOptions
   ) => Effect.Effect<RunRecord, StoreError>
   /** Orders a bundle to be kept, whatever the policy says. */
   readonly pin: (id: RunId.RunId, reason: string) => Effect.Effect<RunRecord, StoreError>

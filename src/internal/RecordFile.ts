@@ -4,6 +4,7 @@
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import type * as Scope from "effect/Scope"
+import type { UpdateOptions } from "../Bundle.ts"
 import { decode, encode, maxBytes, RecordError, type RunRecord } from "../RunRecord.ts"
 import type { Errno } from "./Errno.ts"
 import { readOpened, readText, replace, writeNew } from "./io.ts"
@@ -63,11 +64,7 @@ export const update = Effect.fnUntraced(
   function*(
     bundle: string,
     change: (record: RunRecord) => RunRecord,
-    options?: {
-      readonly fsync?: boolean | undefined
-      readonly known?: RunRecord | undefined
-      readonly brief?: boolean | undefined
-    }
+    options?: UpdateOptions
   ): Effect.fn.Return<RunRecord, Errno | RecordError, Scope.Scope> {
     // What cannot be opened has nothing to lock; what is wrong with it is for the reading to say.
     const locked = yield* Effect.catchIf(

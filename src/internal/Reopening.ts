@@ -7,8 +7,8 @@ import * as Effect from "effect/Effect"
 import type { Bundle } from "../Bundle.ts"
 import type { Resumed, Target } from "../Lease.ts"
 import * as Outcome from "../Outcome.ts"
+import type { RunId } from "../RunId.ts"
 import { isTerminal, type RunRecord, timestamp } from "../RunRecord.ts"
-import type { RunStore } from "../RunStore.ts"
 import { StoreError, StoreReason } from "../StoreError.ts"
 import { toRebuild } from "../TrimHistory.ts"
 import * as Crash from "./Crash.ts"
@@ -33,7 +33,7 @@ export const checkWhole = (record: RunRecord, options: { readonly rebuilds?: boo
 export const reopen = Effect.fnUntraced(function*(
   target: Target,
   { held, record }: Resumed,
-  update: RunStore["Service"]["update"]
+  update: (id: RunId, change: (record: RunRecord) => RunRecord) => Effect.Effect<RunRecord, StoreError>
 ): Effect.fn.Return<Bundle, StoreError> {
   const now = yield* Clock.currentTimeMillis
   const endedAt = isTerminal(record) ? undefined : yield* Crash.endOf(record, target.dir, now)
