@@ -243,7 +243,7 @@ export const mutants: ReadonlyArray<Mutant> = [
     "yield* Place.writeMark(root, id, timestamp(yield* DateTime.now)).pipe(asError(id, path))",
     "void [DateTime.now, timestamp]"
   ]),
-  mutant("an archive goes after its bundle has come", "archive/Restoring.ts", ["processes/ArchiveCrashes"], [
+  mutant("an archive goes after its bundle has come", "archive/Restoring.ts", ["model/Walk"], [
     "yield* publish(staged, dir(id)).pipe(asError(id, path))",
     "yield* Effect.ignore(Place.remove(root, id))\n    yield* publish(staged, dir(id)).pipe(asError(id, path))"
   ]),
