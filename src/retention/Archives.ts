@@ -74,8 +74,6 @@ const sumUp = Effect.fnUntraced(function*(pass: Pass) {
 
 const expire = Effect.fnUntraced(function*(pass: Pass, { bytes, id }: Archived, reason: string) {
   const files = yield* Files
-  // Beside its bundle an archive is none, and what goes is not the run.
-  const isBeside = yield* Effect.isSuccess(files.lstat(pass.store.dir(id)))
   if (!pass.dryRun) {
     const removed = yield* Effect.result(Place.removeAlone(pass.store.root, id))
     if (Result.isFailure(removed)) {
@@ -86,7 +84,9 @@ const expire = Effect.fnUntraced(function*(pass: Pass, { bytes, id }: Archived, 
     if (!removed.success) return
     pass.ledger.freedBytes += bytes
   }
-  if (!isBeside) yield* tellExpired(pass, { id, reason, bytes })
+  // Beside its bundle an archive is none, and what goes is not the run. Who archives it takes the bundle away at the end,
+  // so it is looked for when nothing can come of the archive any more.
+  if (!(yield* Effect.isSuccess(files.lstat(pass.store.dir(id))))) yield* tellExpired(pass, { id, reason, bytes })
 })
 
 /**
