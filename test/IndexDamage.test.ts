@@ -265,22 +265,24 @@ describe("an index that lies, with its size and time put back, so that it is bel
 })
 
 describe("an index that breaks under a pass", () => {
+  type Change = (session: Session) => Partial<Session>
+
   const broken = Effect.fail(new IndexBroken({ cause: new Error("torn") }))
 
-  const prune = (change: Partial<Session>) =>
+  const prune = (change: Change, policy: PolicyInput = { all: true }) =>
     Effect.gen(function*() {
       const index = yield* RunIndex
       const open: typeof index.open = (options) =>
-        Effect.map(index.open(options), (session) => ({ ...session, ...change }))
-      return yield* Retention.run({ policy: { all: true }, budget: { ...patient, maxRemoved: 5 } }).pipe(
+        Effect.map(index.open(options), (session) => ({ ...session, ...change(session) }))
+      return yield* Retention.run({ policy, budget: { ...patient, maxRemoved: 5 } }).pipe(
         Effect.provideService(RunIndex, { ...index, open }),
         Effect.provideService(References.MinimumLogLevel, "None")
       )
     })
 
-  it.live.each<readonly [string, Partial<Session>]>([
-    ["at its end", { unknowns: broken }],
-    ["at its commit", { commit: broken }]
+  it.live.each<readonly [string, Change]>([
+    ["at its end", () => ({ unknowns: broken })],
+    ["at its commit", () => ({ commit: broken })]
   ])(
     "%s: no more goes than the budget allows, what is left is counted once, and the trash is swept",
     ([_, change]) =>
@@ -292,6 +294,26 @@ describe("an index that breaks under a pass", () => {
           assert.deepStrictEqual(report.debt?.reasons, { budget: 15 })
           isSwept(root)
           assert.strictEqual((yield* untilPaid({ policy: { all: true } })).removed.length, 15)
+        })
+      )
+  )
+
+  it.live.each<readonly ["removed" | "archived" | "trimmed", Change, PolicyInput]>([
+    ["removed", () => ({ remove: () => broken }), { all: true }],
+    ["archived", () => ({ remove: () => broken }), { archive: "1 milli" }],
+    ["trimmed", ({ put }) => ({ put: (row) => row.trimmed ? broken : put(row) }), { trim: "1 milli" }]
+  ])(
+    "after something was %s: that is told",
+    ([what, change, policy]) =>
+      inStore((root) =>
+        Effect.gen(function*() {
+          const made = series(root, 4, now)
+          for (const { dir } of made) NFS.mkdirSync(`${dir}/temp`)
+          for (const { dir } of made) NFS.writeFileSync(`${dir}/temp/file`, "x")
+          const report = yield* prune(change, policy)
+          const done = made.filter(({ dir }) => !NFS.existsSync(`${dir}/temp/file`))
+          assert.isNotEmpty(done)
+          assert.deepStrictEqual(report[what].map(({ id }) => id), ids(done))
         })
       )
   )

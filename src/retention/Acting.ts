@@ -112,8 +112,9 @@ const conclude = Effect.fnUntraced(
     switch (withdrawn._tag) {
       case "Withdrawn":
         if (!pass.dryRun) pass.ledger.left.inTrash++
-        yield* pass.session.remove(id)
-        return yield* tellRemoved(pass, { id, reason, bytes: row.bytes })
+        // Told first: the index may break, and then the pass begins anew and does not come by here again.
+        yield* tellRemoved(pass, { id, reason, bytes: row.bytes })
+        return yield* pass.session.remove(id)
       case "Stays": {
         const { why } = withdrawn
         if (why._tag === "Foreign") return yield* keepUnknown(pass, row, why.detail, clockAhead)

@@ -72,8 +72,8 @@ const trim = Effect.fnUntraced(function*(pass: Pass, claim: Claim, row: Row) {
   const paths = yield* Effect.orDie(Effect.fromResult(checkPaths(reason.paths)))
   const { bytes } = yield* trimClaimed(pass.store.root, claim, paths, { brief: true })
   pass.ledger.left.inTrash += bytes > 0 ? 1 : 0
-  yield* pass.session.put({ ...fresh, trimmed: true, bytes: undefined })
   yield* tellTrimmed(pass, { id: row.id, reason, bytes })
+  yield* pass.session.put({ ...fresh, trimmed: true, bytes: undefined })
 })
 
 /** The time is over before the archive is whole: then it comes last the next time, and others get their turn. */
@@ -91,8 +91,8 @@ const archive = Effect.fnUntraced(function*(pass: Pass, claim: Claim, row: Row) 
     interruptibly: Effect.interruptible
   })
   pass.ledger.left.inTrash++
-  yield* pass.session.remove(row.id)
   yield* tellArchived(pass, { id: row.id, reason, bytes })
+  yield* pass.session.remove(row.id)
 })
 
 // == one bundle
