@@ -31,6 +31,18 @@ const atPublish = (step: Effect.Effect<void>) => once((call, [path]) => call ===
 describe("what changes while it is packed", () => {
   const orDie = <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.asVoid(Effect.orDie(effect))
 
+  it.live("its record, when somebody pins the run in that moment: it has changed, and is no file that cannot be packed", () =>
+    inStore((each) =>
+      Effect.gen(function*() {
+        const { dir, id } = filled(each, 1)
+        // The record is the first file of a bundle to be opened.
+        const pinNow = once((call) => call === "openAt", orDie(each.pin(id, "now")))
+        assert.match(yield* refusal(RunArchive.archive(id).pipe(watch(pinNow))), /^Changed: /)
+        assert.strictEqual(recordAt(dir).pin?.reason, "now")
+        nothingElse(each.root)
+      })
+    ))
+
   it.live.each<readonly [string, (dir: string) => void, RegExp]>([
     ["grew", (dir) => NFS.appendFileSync(`${dir}/temp/0`, "more"), /written to while it was read/],
     ["was written to", (dir) => NFS.writeFileSync(`${dir}/temp/0`, "y".repeat(4096)), /written to while it was read/],

@@ -23,7 +23,7 @@ import * as RunId from "../RunId.ts"
 import { decode, encode, isTerminal, maxBytes as maxRecordBytes, type RunRecord, toMillis } from "../RunRecord.ts"
 import type { RunStore } from "../RunStore.ts"
 import type { StoreError } from "../StoreError.ts"
-import { pack, type Packed, type Unpackable } from "./Packing.ts"
+import { pack, type Packed, type RecordChanged, type Unpackable } from "./Packing.ts"
 import * as Reading from "./Reading.ts"
 import * as Tar from "./Tar.ts"
 
@@ -40,7 +40,7 @@ export interface Written {
   readonly record: string
 }
 
-type Failure = ArchiveError | Errno | Unpackable | Reading.Corrupt | Reading.Unsafe | Tar.TarError
+type Failure = ArchiveError | Errno | Unpackable | RecordChanged | Reading.Corrupt | Reading.Unsafe | Tar.TarError
 
 const asError = ({ id }: Target, path: string) =>
   Effect.mapError((error: Failure): ArchiveError => {
@@ -52,6 +52,8 @@ const asError = ({ id }: Target, path: string) =>
         return because(ArchiveReason.System({ errno: error }))
       case "Unpackable":
         return because(ArchiveReason.NotPackable({ path: error.path, why: error.why }))
+      case "RecordChanged":
+        return because(ArchiveReason.Changed())
       case "Unsafe":
         return because(ArchiveReason.Unsafe({ name: error.name, why: error.why }))
       case "Corrupt":

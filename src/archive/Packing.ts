@@ -20,6 +20,13 @@ import { type Packer, pieceBytes, type TarError } from "./Tar.ts"
  */
 export class Unpackable extends Data.TaggedError("Unpackable")<{ readonly path: string; readonly why: string }> {}
 
+/**
+ * The one file that others may replace without a claim was replaced: people pin a run.
+ *
+ * @internal
+ */
+export class RecordChanged extends Data.TaggedError("RecordChanged") {}
+
 /** @internal */
 export interface Packed extends Manifest.Sums {
   /** Sockets, which have nothing in them, and are of no use to anybody once their program has ended. */
@@ -129,7 +136,9 @@ const addFile = Effect.fnUntraced(function*(packing: Packing, path: Buffer, name
   const fd = yield* files.openAt(walk.place(), name, Flags.read)
   yield* Effect.gen(function*() {
     const info = yield* files.fstat(fd, path.toString())
-    if (!sameFile(info, seen)) return yield* fail(path, "it was replaced while it was read")
+    if (!sameFile(info, seen)) {
+      return yield* path.equals(recordName) ? new RecordChanged() : fail(path, "it was replaced while it was read")
+    }
     yield* addContent(packing, fd, entryOf("file", path, info))
     const after = yield* files.fstat(fd, path.toString())
     if (!isUnchanged(info, after)) return yield* fail(path, "it was written to while it was read")
@@ -222,7 +231,7 @@ export const pack = Effect.fnUntraced(function*(
   dir: string,
   id: RunId,
   packer: Packer
-): Effect.fn.Return<Packed, Errno | TarError | Unpackable> {
+): Effect.fn.Return<Packed, Errno | TarError | Unpackable | RecordChanged> {
   const walk = yield* Tree.open(dir)
   const manifest = Manifest.make(id)
   const packing: Packing = { walk, packer, id, manifest, linked: new Map(), omitted: 0 }
