@@ -17,7 +17,6 @@
  * @since 0.1.0
  */
 import * as Effect from "effect/Effect"
-import * as Result from "effect/Result"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import * as Archiving from "./archive/Archiving.ts"
@@ -29,10 +28,10 @@ import * as Place from "./internal/ArchivePlace.ts"
 import { Files, Flags, type Info } from "./internal/Files.ts"
 import { checkWhole, reopen } from "./internal/Reopening.ts"
 import { tentatively } from "./internal/Tentative.ts"
-import { following } from "./internal/Whereabouts.ts"
+import { where } from "./internal/Whereabouts.ts"
 import { Lease, type LeaseError } from "./Lease.ts"
 import type * as RunId from "./RunId.ts"
-import { decode, maxBytes as maxRecordBytes, type RunRecord } from "./RunRecord.ts"
+import { decode, maxBytes as maxRecordBytes, type RecordError, type RunRecord } from "./RunRecord.ts"
 import { type ResumeOptions, RunStore } from "./RunStore.ts"
 import { StoreError, StoreReason } from "./StoreError.ts"
 
@@ -93,23 +92,18 @@ export const archive = Effect.fn("RunArchive.archive")(
   function*(id: RunId.RunId): Effect.fn.Return<Archived, ArchiveError | LeaseError | StoreError, RunStore | Lease> {
     const { get, root } = yield* RunStore
     const lease = yield* Lease
-    const found = Effect.gen(function*() {
-      const { dir, record } = yield* get(id)
-      if (Result.isFailure(record) && record.failure.reason._tag === "NotABundle") {
-        // Its lease would be looked for behind the link.
-        return yield* new StoreError({ reason: StoreReason.UnusableRecord({ id, error: record.failure }) })
-      }
-      return yield* Effect.uninterruptibleMask((interruptibly) =>
+    const unreadable = (error: RecordError) => new StoreError({ reason: StoreReason.UnusableRecord({ id, error }) })
+    return yield* where(get(id), unreadable)((target) =>
+      Effect.uninterruptibleMask((interruptibly) =>
         Effect.scoped(Effect.gen(function*() {
-          const claim = yield* lease.claim({ id, dir }, { announce: true })
+          const claim = yield* lease.claim(target, { announce: true })
           const { bytes, entries, omitted, packedBytes, path } = yield* Archiving.archive(root, claim, {
             interruptibly
           })
           return { id, path, bytes, packedBytes, entries, omitted }
         }))
       )
-    })
-    return yield* following(get(id))(found)
+    )
   }
 )
 

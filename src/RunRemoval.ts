@@ -19,7 +19,7 @@ import type { Errno } from "./internal/Errno.ts"
 import { Files, Flags } from "./internal/Files.ts"
 import { explainAstray, explainPin } from "./internal/Refusal.ts"
 import * as Trash from "./internal/Trash.ts"
-import { following } from "./internal/Whereabouts.ts"
+import { where } from "./internal/Whereabouts.ts"
 import * as Withdrawal from "./internal/Withdrawal.ts"
 import { type BareClaim, type Claim, Lease, type LeaseError, type Target } from "./Lease.ts"
 import { describeFailures, type NotUndone } from "./OnRemove.ts"
@@ -180,19 +180,14 @@ export const remove = Effect.fn("RunRemoval.remove")(
     const { get, root } = yield* RunStore
     const lease = yield* Lease
     yield* checkWay(root, id)
-    const found = Effect.gen(function*() {
-      const { dir, record } = yield* get(id)
-      if (Result.isFailure(record) && record.failure.reason._tag === "NotABundle") {
-        // Its lease would be looked for behind the link.
-        return yield* refuse(id, RemovalReason.Unreadable({ error: record.failure }))
-      }
+    const unreadable = (error: RecordError) => new RemovalError({ id, reason: RemovalReason.Unreadable({ error }) })
+    return yield* where(get(id), unreadable)((target) => {
       const claimed = Effect.flatMap(
-        Effect.mapError(lease.claim({ id, dir }), asRemoval),
+        Effect.mapError(lease.claim(target), asRemoval),
         (claim) => removeClaimed(root, claim)
       )
-      return yield* Effect.uninterruptible(Effect.scoped(claimed))
+      return Effect.uninterruptible(Effect.scoped(claimed))
     })
-    return yield* following(get(id))(found)
   }
 )
 

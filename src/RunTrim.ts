@@ -19,10 +19,11 @@ import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import * as Trash from "./internal/Trash.ts"
 import { trimClaimed } from "./internal/Trimming.ts"
-import { following } from "./internal/Whereabouts.ts"
-import { Lease, type LeaseError } from "./Lease.ts"
+import { where } from "./internal/Whereabouts.ts"
+import { Lease, type LeaseError, type Target } from "./Lease.ts"
 import * as Recovery from "./Recovery.ts"
 import * as RunId from "./RunId.ts"
+import type { RecordError } from "./RunRecord.ts"
 import { RunStore } from "./RunStore.ts"
 import type { StoreError } from "./StoreError.ts"
 import { TrimError, TrimReason } from "./TrimError.ts"
@@ -40,10 +41,10 @@ export interface Options {
 
 const refuse = (id: RunId.RunId, reason: TrimReason) => Effect.fail(new TrimError({ id, reason }))
 
-const claimAndTrim = Effect.fnUntraced(function*(id: RunId.RunId, dir: string, paths: TrimPaths) {
+const claimAndTrim = Effect.fnUntraced(function*(target: Target, paths: TrimPaths) {
   const lease = yield* Lease
   const { root } = yield* RunStore
-  const claim = yield* lease.claim({ id, dir }, { announce: true })
+  const claim = yield* lease.claim(target, { announce: true })
   yield* Effect.uninterruptible(Recovery.recover(claim))
   return yield* trimClaimed(root, claim, paths)
 }, Effect.scoped)
@@ -85,15 +86,8 @@ export const trim = Effect.fn("RunTrim.trim")(
     if (Result.isFailure(paths)) return yield* refuse(id, TrimReason.BadPath({ error: paths.failure }))
     const astray = yield* Trash.astray(store.root, ["runs", `runs/${RunId.day(id)}`])
     if (astray !== undefined) return yield* refuse(id, TrimReason.Astray(astray))
-    const found = Effect.gen(function*() {
-      const { dir, record } = yield* store.get(id)
-      if (Result.isFailure(record) && record.failure.reason._tag === "NotABundle") {
-        // Its lease would be looked for behind the link.
-        return yield* refuse(id, TrimReason.Unreadable({ error: record.failure }))
-      }
-      return yield* claimAndTrim(id, dir, paths.success)
-    })
-    return yield* following(store.get(id))(found)
+    const unreadable = (error: RecordError) => new TrimError({ id, reason: TrimReason.Unreadable({ error }) })
+    return yield* where(store.get(id), unreadable)((target) => claimAndTrim(target, paths.success))
   }
 )
 
