@@ -16,6 +16,7 @@ import type { PolicyInput } from "../src/RetentionPolicy.ts"
 import { untilPaid } from "../src/RetentionRounds.ts"
 import * as Run from "../src/Run.ts"
 import * as RunStore from "../src/RunStore.ts"
+import { by } from "../test/support/Doors.ts"
 import { series, type Spec } from "../test/support/Fabricate.ts"
 import { day, hour } from "../test/support/Time.ts"
 import { bytesEach, clear, large, layerOf, make, wide } from "./Stores.ts"
@@ -37,12 +38,7 @@ interface Shape {
 
 // == doors to the disk
 
-const slow = Object.fromEntries(
-  Object.entries(node).map(([call, perform]: [string, (...args: Array<never>) => Effect.Effect<unknown, unknown>]) => [
-    call,
-    (...args: Array<never>) => Effect.delay(perform(...args), "5 millis")
-  ])
-) as unknown as FilesApi
+const slow = by(node, (_call, _args, perform) => Effect.delay(perform, "5 millis"))
 
 const withClosedDays: Partial<FilesApi> = {
   readdir: (path) =>

@@ -12,6 +12,7 @@ import type { RunId } from "../src/RunId.ts"
 import type { StoreError } from "../src/StoreError.ts"
 import * as TrashSweep from "../src/TrashSweep.ts"
 import { names } from "./support/CommandLine.ts"
+import { by } from "./support/Doors.ts"
 import { bundle } from "./support/Fabricate.ts"
 import { everything } from "./support/Snapshot.ts"
 import { inStore, makeStore, type World } from "./support/Stores.ts"
@@ -26,15 +27,11 @@ const refuse = (code: string, call: string, path: string) =>
 
 /** A disk on which some calls are refused, by what they are about. */
 const refusing = (code: string, isRefused: (call: string, args: ReadonlyArray<unknown>) => boolean): FilesApi =>
-  Object.fromEntries(
-    Object.entries(node).map(([call, perform]) => [
-      call,
-      (...args: ReadonlyArray<unknown>) =>
-        isRefused(call, args)
-          ? refuse(code, call, String(args.find((arg) => typeof arg === "string")))
-          : (perform as (...args: ReadonlyArray<unknown>) => Effect.Effect<unknown, Errno>)(...args)
-    ])
-  ) as unknown as FilesApi
+  by(
+    node,
+    (call, args, perform) =>
+      isRefused(call, args) ? refuse(code, call, String(args.find((arg) => typeof arg === "string"))) : perform
+  )
 
 const without: LocksApi = {
   tryShared: (_, path) => refuse("ENOLCK", "lock", path),

@@ -5,10 +5,11 @@
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as NFS from "node:fs"
-import { Files, type FilesApi, node } from "../../src/internal/Files.ts"
+import { Files, node } from "../../src/internal/Files.ts"
 import { isRunId, type RunId } from "../../src/RunId.ts"
 import * as RunStore from "../../src/RunStore.ts"
 import * as SqliteIndex from "../../src/SqliteIndex.ts"
+import { by } from "../support/Doors.ts"
 import * as Journal from "../support/Journal.ts"
 import { mulberry } from "../support/Seed.ts"
 import { filed, present } from "../support/Stores.ts"
@@ -57,16 +58,10 @@ const strikeAt = (call: string) => {
   process.kill(process.pid, strike.signal)
 }
 
-const striking = Object.fromEntries(
-  Object.entries(node).map(([call, perform]) => [
-    call,
-    (...args: ReadonlyArray<never>) =>
-      Effect.suspend(() => {
-        strikeAt(call)
-        return (perform as (...args: ReadonlyArray<never>) => Effect.Effect<unknown>)(...args)
-      })
-  ])
-) as unknown as FilesApi
+const striking = by(node, (call, _, perform) => {
+  strikeAt(call)
+  return perform
+})
 
 // == one after another
 

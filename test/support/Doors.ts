@@ -1,5 +1,6 @@
 /** Doors to the disk and to the locks that tell of every call before it is made: a place to stop at, or to step in. */
 import * as Effect from "effect/Effect"
+import type { Errno } from "../../src/internal/Errno.ts"
 import { Files, node } from "../../src/internal/Files.ts"
 import { Locks, native } from "../../src/internal/Locks.ts"
 
@@ -8,25 +9,41 @@ export type Before = (call: string, paths: ReadonlyArray<string>) => Effect.Effe
 
 const isText = (value: unknown): value is string => typeof value === "string"
 
-const watched = <A extends object>(door: A, before: Before): A =>
+/** What becomes of a call: it may be made, or not, or something else beside it. */
+export type Step = (
+  call: string,
+  args: ReadonlyArray<unknown>,
+  perform: Effect.Effect<unknown, Errno>
+) => Effect.Effect<unknown, Errno>
+
+/** A door of which every call comes by a step. */
+export const by = <A extends object>(door: A, step: Step): A =>
   Object.fromEntries(
     Object.entries(door).map(([call, perform]) => [
       call,
-      (...args: ReadonlyArray<unknown>) =>
-        before(call, args.filter(isText)).pipe(
-          // Who steps in comes through the doors as they are.
-          Effect.provideService(Files, node),
-          Effect.provideService(Locks, native),
-          Effect.andThen(perform(...args))
-        )
+      typeof perform === "function"
+        ? (...args: ReadonlyArray<unknown>) =>
+          Effect.suspend(() => step(call, args, Effect.suspend(() => perform(...args))))
+        : perform
     ])
   ) as A
 
-/** Every call that an effect makes to the disk or to the locks is told of before it is made. */
-export const watch = (before: Before) => <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
+/** An effect of which every call to the disk and to the locks comes by a step. */
+export const allBy = (step: Step) => <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
   effect.pipe(
-    Effect.provideService(Files, watched(node, before)),
-    Effect.provideService(Locks, watched(native, before))
+    Effect.provideService(Files, by(node, step)),
+    Effect.provideService(Locks, by(native, step))
+  )
+
+/** Every call that an effect makes to the disk or to the locks is told of before it is made. */
+export const watch = (before: Before) =>
+  allBy((call, args, perform) =>
+    before(call, args.filter(isText)).pipe(
+      // Who steps in comes through the doors as they are.
+      Effect.provideService(Files, node),
+      Effect.provideService(Locks, native),
+      Effect.andThen(perform)
+    )
   )
 
 /** Steps in once, before the first call that is the one. */

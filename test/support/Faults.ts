@@ -2,8 +2,7 @@
 import * as Effect from "effect/Effect"
 import type * as Exit from "effect/Exit"
 import { Errno } from "../../src/internal/Errno.ts"
-import { Files, node } from "../../src/internal/Files.ts"
-import { Locks, native } from "../../src/internal/Locks.ts"
+import { allBy, type Step } from "./Doors.ts"
 
 export interface Fault {
   /** The call that fails, counted from 1 among those that can. */
@@ -21,24 +20,14 @@ export const withFault = ({ calls, code, forGood, nth }: Fault) =>
   effect: Effect.Effect<A, E, R>
 ): Effect.Effect<{ readonly exit: Exit.Exit<A, E>; readonly hit: boolean }, never, R> => {
   let count = 0
-  const door = <D extends object>(real: D): D =>
-    Object.fromEntries(
-      Object.entries(real).map(([call, perform]) => [
-        call,
-        (...args: ReadonlyArray<unknown>) =>
-          Effect.suspend(() => {
-            if (call === "close" || calls?.includes(call) === false) return perform(...args)
-            count++
-            const fails = count === nth || (forGood === true && count > nth)
-            return fails
-              ? Effect.fail(new Errno({ code, call, path: String(args[0]), cause: undefined }))
-              : perform(...args)
-          })
-      ])
-    ) as D
+  const step: Step = (call, [about], perform) => {
+    if (call === "close" || calls?.includes(call) === false) return perform
+    count++
+    const fails = count === nth || (forGood === true && count > nth)
+    return fails ? Effect.fail(new Errno({ code, call, path: String(about), cause: undefined })) : perform
+  }
   return effect.pipe(
-    Effect.provideService(Files, door(node)),
-    Effect.provideService(Locks, door(native)),
+    allBy(step),
     Effect.exit,
     Effect.map((exit) => ({ exit, hit: count >= nth }))
   )
