@@ -11,7 +11,7 @@ import { Actor, type Call } from "./Strace.ts"
 /** How many calls of each scenario are tried; all of them where it says so. */
 const most = process.env["LEASEHOLD_CRASH"] === "all"
   ? Number.POSITIVE_INFINITY
-  : Number(process.env["LEASEHOLD_CRASH"] ?? 1)
+  : Number(process.env["LEASEHOLD_CRASH"] ?? 2)
 
 /** Without strace, or where that is asked for, calls at the doors of the program stand in for those on the system. */
 const { learn, stepIn } = Strace.canTrace && process.env["LEASEHOLD_CRASH_AT"] !== "doors" ? Strace : Doors
