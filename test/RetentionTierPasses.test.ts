@@ -338,16 +338,22 @@ describe("the limits of the archive", () => {
       })
     ))
 
+  /** A bundle, and beside it the archive that it was restored from. */
+  const stale = Effect.fnUntraced(function*(root: string, now: number) {
+    const [one] = yield* archived(root, now, [30])
+    const path = Archives.pathOf(root, one!.id)
+    const bytes = NFS.readFileSync(path)
+    yield* RunArchive.restore(one!.id)
+    Archives.put(root, one!.id, bytes)
+    return { id: one!.id, path }
+  })
+
   it.live("a stale archive goes with its bundle when a pass removes that", () =>
     inStore((root, now) =>
       Effect.gen(function*() {
-        const [one] = yield* archived(root, now, [30])
-        const path = Archives.pathOf(root, one!.id)
-        const bytes = NFS.readFileSync(path)
-        yield* RunArchive.restore(one!.id)
-        Archives.put(root, one!.id, bytes)
+        const { id, path } = yield* stale(root, now)
         const report = yield* prune({ all: true })
-        assert.deepStrictEqual(report.removed.map(({ id }) => id), [one!.id])
+        assert.deepStrictEqual(report.removed.map((removed) => removed.id), [id])
         assert.deepStrictEqual([NFS.existsSync(path), yield* listed], [false, []])
       })
     ))
@@ -355,14 +361,10 @@ describe("the limits of the archive", () => {
   it.live("a stale archive that is too old goes, and nobody is told that its run has gone", () =>
     inStore((root, now) =>
       Effect.gen(function*() {
-        const [one] = yield* archived(root, now, [30])
-        const path = Archives.pathOf(root, one!.id)
-        const bytes = NFS.readFileSync(path)
-        yield* RunArchive.restore(one!.id)
-        Archives.put(root, one!.id, bytes)
+        const { id, path } = yield* stale(root, now)
         NFS.utimesSync(path, new Date(now - 29 * day), new Date(now - 29 * day))
         const report = yield* prune({ archiveMaxAge: "15 days" })
-        assert.deepStrictEqual([report.expired, NFS.existsSync(path), present(root)], [[], false, [one!.id]])
+        assert.deepStrictEqual([report.expired, NFS.existsSync(path), present(root)], [[], false, [id]])
         assert.isAbove(report.freedBytes, 0)
       })
     ))

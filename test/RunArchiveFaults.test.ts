@@ -55,67 +55,67 @@ const nothingIsLeft = (root: string, told: string) => {
   assert.deepStrictEqual(Archives.archives(root), [], told)
 }
 
+type Attempt<E> = (
+  each: Store,
+  fault: Fault,
+  isClean: boolean
+) => Effect.Effect<boolean, E, RunStore.RunStore | Lease>
+
+/** The first call fails, then the second, until there is none left to fail. */
+const atEachCall = <E>(attempt: Attempt<E>) => ([_, fault, isClean]: (typeof faults)[number]) =>
+  inStore((each) =>
+    Effect.gen(function*() {
+      let nth = 1
+      while (yield* attempt(each, { ...fault, nth }, isClean)) nth++
+      assert.isAbove(nth, 5)
+    }).pipe(closing)
+  )
+
 describe("on a disk that fails", () => {
   it.live.each(faults)(
     "an archive is whole, or the bundle: %s",
-    ([_, fault, isClean]) =>
-      inStore((each) =>
-        Effect.gen(function*() {
-          for (let nth = 1;; nth++) {
-            const { dir, id } = made(each)
-            const before = Archives.treeOf(dir)
-            const { exit, hit } = yield* withFault({ ...fault, nth })(RunArchive.archive(id))
-            const told = `call ${nth}: ${Exit.isFailure(exit) ? String(exit.cause) : "archived"}`
-            if (NFS.existsSync(dir)) {
-              assert.isTrue(Exit.isFailure(exit), told)
-              Archives.sameTree(Archives.treeOf(dir), before)
-              assert.deepStrictEqual(yield* listed, [], told)
-              if (isClean) nothingIsLeft(each.root, told)
-              // What is left stands in nobody's way.
-              yield* RunArchive.archive(id)
-            }
-            assert.deepStrictEqual(yield* listed, [id], told)
-            yield* RunArchive.restore(id)
-            Archives.sameTree(Archives.treeOf(dir), before)
-            nothingIsLeft(each.root, told)
-            NFS.rmSync(dir, { recursive: true })
-            if (!hit) {
-              assert.isAbove(nth, 5)
-              break
-            }
-          }
-        }).pipe(closing)
-      )
+    atEachCall(Effect.fnUntraced(function*(each, fault, isClean) {
+      const { dir, id } = made(each)
+      const before = Archives.treeOf(dir)
+      const { exit, hit } = yield* withFault(fault)(RunArchive.archive(id))
+      const told = `call ${fault.nth}: ${Exit.isFailure(exit) ? String(exit.cause) : "archived"}`
+      if (NFS.existsSync(dir)) {
+        assert.isTrue(Exit.isFailure(exit), told)
+        Archives.sameTree(Archives.treeOf(dir), before)
+        assert.deepStrictEqual(yield* listed, [], told)
+        if (isClean) nothingIsLeft(each.root, told)
+        // What is left stands in nobody's way.
+        yield* RunArchive.archive(id)
+      }
+      assert.deepStrictEqual(yield* listed, [id], told)
+      yield* RunArchive.restore(id)
+      Archives.sameTree(Archives.treeOf(dir), before)
+      nothingIsLeft(each.root, told)
+      NFS.rmSync(dir, { recursive: true })
+      return hit
+    }))
   )
 
   it.live.each(faults)(
     "the bundle is whole, or its archive: %s",
-    ([_, fault, isClean]) =>
-      inStore((each) =>
-        Effect.gen(function*() {
-          for (let nth = 1;; nth++) {
-            const { dir, id } = made(each)
-            const before = Archives.treeOf(dir)
-            yield* RunArchive.archive(id)
-            const { exit, hit } = yield* withFault({ ...fault, nth })(RunArchive.restore(id))
-            const told = `call ${nth}: ${Exit.isFailure(exit) ? String(exit.cause) : "restored"}`
-            if (!NFS.existsSync(dir)) {
-              assert.isTrue(Exit.isFailure(exit), told)
-              assert.deepStrictEqual(yield* listed, [id], told)
-              if (isClean) assert.deepStrictEqual(names(`${each.root}/staging`), [], told)
-              yield* RunArchive.restore(id)
-            }
-            Archives.sameTree(Archives.treeOf(dir), before)
-            assert.deepStrictEqual(yield* listed, [], told)
-            assert.strictEqual((yield* each.liveness(yield* each.get(id)))._tag, "Dead")
-            NFS.rmSync(dir, { recursive: true })
-            NFS.rmSync(`${each.root}/archive`, { recursive: true, force: true })
-            if (!hit) {
-              assert.isAbove(nth, 5)
-              break
-            }
-          }
-        }).pipe(closing)
-      )
+    atEachCall(Effect.fnUntraced(function*(each, fault, isClean) {
+      const { dir, id } = made(each)
+      const before = Archives.treeOf(dir)
+      yield* RunArchive.archive(id)
+      const { exit, hit } = yield* withFault(fault)(RunArchive.restore(id))
+      const told = `call ${fault.nth}: ${Exit.isFailure(exit) ? String(exit.cause) : "restored"}`
+      if (!NFS.existsSync(dir)) {
+        assert.isTrue(Exit.isFailure(exit), told)
+        assert.deepStrictEqual(yield* listed, [id], told)
+        if (isClean) assert.deepStrictEqual(names(`${each.root}/staging`), [], told)
+        yield* RunArchive.restore(id)
+      }
+      Archives.sameTree(Archives.treeOf(dir), before)
+      assert.deepStrictEqual(yield* listed, [], told)
+      assert.strictEqual((yield* each.liveness(yield* each.get(id)))._tag, "Dead")
+      NFS.rmSync(dir, { recursive: true })
+      NFS.rmSync(`${each.root}/archive`, { recursive: true, force: true })
+      return hit
+    }))
   )
 })

@@ -11,6 +11,7 @@ import type { Lease } from "../src/Lease.ts"
 import * as RunStore from "../src/RunStore.ts"
 import type { StoreError } from "../src/StoreError.ts"
 import * as TestLayers from "../src/testing/TestLayers.ts"
+import { parts } from "./support/Stores.ts"
 import { directory } from "./support/Worker.ts"
 
 const store = <A, E>(test: (store: RunStore.RunStore["Service"]) => Effect.Effect<A, E, RunStore.RunStore | Lease>) =>
@@ -182,15 +183,7 @@ describe("creating a bundle", () => {
         const bundle = yield* Effect.scoped(Effect.gen(function*() {
           const bundle = yield* each.create({ ...draft, tags: { branch: "main" } })
           assert.strictEqual((yield* each.liveness(yield* each.get(bundle.id)))._tag, "Live")
-          assert.sameMembers(NFS.readdirSync(bundle.dir), [
-            "artifacts",
-            "holders",
-            "lease",
-            "logs",
-            "run.json",
-            "telemetry",
-            "temp"
-          ])
+          assert.deepStrictEqual(NFS.readdirSync(bundle.dir).sort(), parts)
           assert.strictEqual(NFS.readdirSync(`${bundle.dir}/holders`).length, 1)
           return bundle
         }))

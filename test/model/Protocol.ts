@@ -142,6 +142,17 @@ const isArchiveLocked = ({ processes }: State, file: number, by: number) =>
     ((process.fileLocked && process.file === file) || (process.leftoverLocked && process.leftover === file))
   )
 
+/** Who has nothing open and nothing locked, and has read nothing. */
+const emptyHanded = {
+  open: 0,
+  lock: "",
+  file: 0,
+  fileLocked: false,
+  leftover: 0,
+  leftoverLocked: false,
+  saw: "none"
+} as const
+
 /** Lets go of everything. Whoever lives takes away what he has not finished. */
 const end = (state: State, index: number, how: "over" | "dead"): State => {
   const process = state.processes[index]!
@@ -159,14 +170,8 @@ const end = (state: State, index: number, how: "over" | "dead"): State => {
     ),
     processes: replaceAt(state.processes, index, {
       ...process,
-      state: how,
-      open: 0,
-      lock: "",
-      file: 0,
-      fileLocked: false,
-      leftover: 0,
-      leftoverLocked: false,
-      saw: "none"
+      ...emptyHanded,
+      state: how
     })
   }
 }
@@ -414,13 +419,7 @@ export const begin = (
     run,
     at: 0,
     state: "alive",
-    open: 0,
-    lock: "",
-    file: 0,
-    fileLocked: false,
-    leftover: 0,
-    leftoverLocked: false,
-    saw: "none",
+    ...emptyHanded,
     written: 0,
     parent: -1
   }))

@@ -5,7 +5,7 @@ import * as NFS from "node:fs"
 import * as Retention from "../../src/Retention.ts"
 import { bundles, shell } from "../support/CommandLine.ts"
 import { series } from "../support/Fabricate.ts"
-import { ids, inStore, isSwept } from "../support/Stores.ts"
+import { ids, inStore, isSwept, parts } from "../support/Stores.ts"
 import { fixture, gate, leasehold, run, start } from "../support/Worker.ts"
 
 describe("a pass in the middle of a creation", () => {
@@ -26,15 +26,7 @@ describe("a pass in the middle of a creation", () => {
           assert.deepStrictEqual([report.failed, report.debt], [[], null], next)
           yield* go.open
           const dir = yield* creator.line(`made ${nth} `)
-          assert.deepStrictEqual(NFS.readdirSync(dir).sort(), [
-            "artifacts",
-            "holders",
-            "lease",
-            "logs",
-            "run.json",
-            "telemetry",
-            "temp"
-          ])
+          assert.deepStrictEqual(NFS.readdirSync(dir).sort(), parts)
           assert.deepStrictEqual(
             (yield* Retention.run({ policy: { all: true }, budget: { maxTime: "1 minute" } })).kept,
             { live: 1 },

@@ -66,6 +66,9 @@ export const traces = (dir: string): ReadonlyArray<string> =>
     return `${name} ${ino} ${size} ${mtimeMs}`
   })
 
+/** What there is in every bundle. */
+export const parts = ["artifacts", "holders", "lease", "logs", "run.json", "telemetry", "temp"]
+
 /** Nothing is left on the way in or on the way out. */
 export const isSwept = (root: string): void =>
   assert.deepStrictEqual([names(`${root}/staging`), names(`${root}/trash`)], [[], []])

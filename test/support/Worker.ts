@@ -96,24 +96,19 @@ export const start = (
       })
   ).pipe(Effect.map(({ worker }) => worker))
 
+/** Words for the command, with a store of a test among them. */
+export const wordsFor = (root: string, args: ReadonlyArray<string>): ReadonlyArray<string> => {
+  const end = args.indexOf("--")
+  const split = end === -1 ? args.length : end
+  return [...args.slice(0, split), "--root", root, "--allow-temp", ...args.slice(split)]
+}
+
 /** Starts the command as users have it. */
 export const leasehold = (
   root: string,
   args: ReadonlyArray<string>,
   options?: WorkerOptions
-): Effect.Effect<Worker, never, Scope.Scope> => {
-  const end = args.indexOf("--")
-  const split = end === -1 ? args.length : end
-  return start([
-    process.execPath,
-    command,
-    ...args.slice(0, split),
-    "--root",
-    root,
-    "--allow-temp",
-    ...args.slice(split)
-  ], options)
-}
+): Effect.Effect<Worker, never, Scope.Scope> => start([process.execPath, command, ...wordsFor(root, args)], options)
 
 /** Runs the command to its end. */
 export const run = (root: string, args: ReadonlyArray<string>, options?: WorkerOptions): Effect.Effect<Exit> =>
