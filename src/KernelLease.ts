@@ -132,13 +132,14 @@ const hold: Lease["Service"]["hold"] = Effect.fnUntraced(function*(target, optio
 // == claiming
 
 /**
- * How often a refusal is looked at again. Other lookers are in the way for less than a millisecond, by a shared lock
- * that looks like a lease or, longer and more often, by an exclusive one; on a busy machine they may be kept from going
- * on with it. Whoever is seen to be there is not waited for.
+ * How often a refusal is looked at again, which takes a seventh of a second in all, or half a second. Other lookers are in
+ * the way for a moment, by a shared lock that looks like a lease or, longer and more often, by an exclusive one; on a busy
+ * machine they may be kept from going on with it. A claimant without a name is always about to let go. Whoever is seen to
+ * be there is not waited for.
  */
 const looksAgain = { holder: 20, claimant: 40 }
 
-/** Milliseconds before the next look, at random, so that lookers who met once do not meet again. */
+/** Milliseconds before the next look, at random, so that lookers who met once do not meet again; longer each time. */
 const pauseBriefly = (looks: number) => Effect.flatMap(Random.nextBetween(0.5, 5 + looks), pause)
 
 /** Pids are used again, so one may speak for keeping a bundle and never against it. */

@@ -25,11 +25,12 @@ describe("crashed runs", () => {
     withRoot((root) =>
       Effect.gen(function*() {
         for (let nth = 0; nth < 4; nth++) {
+          const end = yield* gate(`${root}-end-${nth}`)
           const owner = yield* leasehold(root, [
             "run",
             "--retention=off",
             "--no-inherit-lease",
-            ...shell("echo at-work; read _")
+            ...shell(`echo at-work; ${end.wait}`)
           ])
           yield* owner.line("at-work")
           yield* owner.kill("SIGKILL")
