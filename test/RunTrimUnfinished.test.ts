@@ -59,6 +59,29 @@ describe("a trim that does not come to its end", () => {
       })
     ))
 
+  it.live("since all of it has gone by another hand writes its record once more, and over nobody's pin", () =>
+    inStore((each) =>
+      Effect.gen(function*() {
+        const { dir, id } = filled(each, 2)
+        let isPinned = false
+        let writes = 0
+        const pin = Effect.andThen(Effect.orDie(each.pin(id, "now")), Effect.sync(() => void (isPinned = true)))
+        const isThirdWrite = (call: string, [, to]: ReadonlyArray<string>) =>
+          call === "rename" && to === `${dir}/run.json` && ++writes === 3
+        const takeAll = once(
+          (call) => call === "renameAt",
+          Effect.sync(() => NFS.readdirSync(`${dir}/temp`).forEach((name) => NFS.rmSync(`${dir}/temp/${name}`)))
+        )
+        const pinThen = once(isThirdWrite, pin)
+        yield* RunTrim.trim(id).pipe(
+          watch((call, paths) => Effect.andThen(takeAll(call, paths), pinThen(call, paths)))
+        )
+        const { pin: pinned, trimmed } = recordAt(dir)
+        assert.deepStrictEqual([pinned !== undefined, trimmed?.[0]?.pending], [isPinned, undefined])
+        assert.strictEqual(writes, 2)
+      })
+    ))
+
   it.live("and took nothing leaves the record as it was", () =>
     inStore((each) =>
       Effect.gen(function*() {

@@ -32,11 +32,6 @@ interface Target {
   readonly dir: string
 }
 
-interface Target {
-  readonly id: string
-  readonly dir: string
-}
-
 /** So often a sweep may take the place in the trash away, before it is taken to mean something else. */
 const maxPlaces = 8
 

@@ -118,8 +118,11 @@ const moveOut = Effect.fnUntraced(
     const begun = yield* announce(claim, before, plan, patience)
     const done = yield* move(root, claim.target, groups)
     const stayed = [...done.left, ...left]
-    if (done.moved === 0) yield* write(claim, TrimHistory.undo(begun, before))
-    if (stayed.length > 0) return yield* refuse(id, TrimReason.Partial({ moved: done.moved, left: stayed }))
+    if (stayed.length > 0) {
+      // With this the lock is given away as well.
+      if (done.moved === 0) yield* write(claim, TrimHistory.undo(begun, before))
+      return yield* refuse(id, TrimReason.Partial({ moved: done.moved, left: stayed }))
+    }
     yield* write(claim, TrimHistory.end(begun))
     return { id, paths: paths.globs, entries, bytes } satisfies TrimHistory.Trimmed
   },
