@@ -16,7 +16,14 @@
  *
  * @since 0.1.0
  */
-import { afterScheme, custom, type Finder, replacement, type Span, standardFinders } from "./internal/SecretFinders.ts"
+import {
+  afterScheme,
+  custom,
+  type Finder,
+  replacement,
+  type Span,
+  standard as standardFinder
+} from "./internal/SecretFinders.ts"
 import { isSecretFlag, isSecretName, isSwitchValue } from "./internal/SecretNames.ts"
 
 export { replacement }
@@ -48,7 +55,7 @@ export interface Redactor {
  * @since 0.1.0
  */
 export const make = (options?: { readonly patterns?: ReadonlyArray<RegExp> | undefined }): Redactor => {
-  const finders = [...standardFinders, ...(options?.patterns ?? []).map(custom)]
+  const finders = [standardFinder, ...(options?.patterns ?? []).map(custom)]
   const text = (text: string) => redact(text, finders)
   return { text, argv: (argv) => argv.map((arg, index) => text(hideArgument(arg, argv[index - 1]))) }
 }

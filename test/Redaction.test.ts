@@ -268,6 +268,18 @@ describe("Redaction", () => {
     )
   ])))
 
+  it.effect.prop(
+    "what is plain and short looks the same in a text that is neither",
+    [pieces],
+    ([parts]) =>
+      Effect.sync(() => {
+        const plain = parts.join("").replaceAll(/[^\w./-]/g, "").slice(0, 14)
+        const rest = `\n${"x ".repeat(10)}`
+        assert.strictEqual(text(plain + rest), text(plain) + rest)
+      }),
+    { arbitrary: { runs: 5000, size: 14 } }
+  )
+
   it.effect.prop("redacting twice is redacting once", [pieces], ([parts]) =>
     Effect.sync(() => {
       const once = text(parts.join(""))

@@ -293,8 +293,16 @@ const tokens: Finder = (text) => {
   return spans
 }
 
+const finders: ReadonlyArray<Finder> = [named, passwords, bearers, privateKeys, tokens]
+
+/**
+ * What most commands are made of: too short for a token, and nothing in it joins a name to a value. To compile the
+ * patterns for it would take a start longer than to make the bundle.
+ */
+const plain = /^[\w./-]{0,14}$/
+
 /** @internal */
-export const standardFinders: ReadonlyArray<Finder> = [named, passwords, bearers, privateKeys, tokens]
+export const standard: Finder = (text) => plain.test(text) ? [] : finders.flatMap((find) => find(text))
 
 /** @internal */
 export const custom = (pattern: RegExp): Finder => {
