@@ -130,7 +130,7 @@ const measureFrom = Effect.fnUntraced(function*(walk: Tree.Walk, task: Task) {
   const miss = (cause: Errno | Tree.Barred, isCounted: boolean, name?: Buffer) => {
     if (cause._tag === "Barred" && cause.why === "a mount point") mounts++
     // What has vanished takes up nothing, and what was swapped for something else since is not what was listed.
-    else if (cause._tag === "Barred" || (cause.code !== "ENOENT" && cause.code !== "ENOTDIR")) {
+    else if (!Tree.hasVanished(cause)) {
       unreadable++
       if (!isCounted) choice.missed(walk.shown(name), cause)
     }

@@ -25,6 +25,15 @@ import * as Mounts from "./Mounts.ts"
  */
 export class Barred extends Data.TaggedError("Barred")<{ readonly why: "a mount point" | "moved elsewhere" }> {}
 
+/**
+ * Whether something is there no more, or something else is in the place of it or of what it lay in: whoever else is at
+ * work in a tree may bring that about at any moment.
+ *
+ * @internal
+ */
+export const hasVanished = (cause: Errno | Barred): boolean =>
+  cause._tag === "Errno" && (cause.code === "ENOENT" || cause.code === "ENOTDIR")
+
 /** @internal */
 export interface Walk {
   /** What the directory at the top was like at the start. */

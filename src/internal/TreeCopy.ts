@@ -28,9 +28,6 @@ const namesPerBreath = 32
 
 const slash = Buffer.from("/")
 
-/** Gone, or something else by now: what is at work there may do that at any moment. */
-const hasVanished = (cause: Cause) => cause._tag === "Errno" && (cause.code === "ENOENT" || cause.code === "ENOTDIR")
-
 const pass: Effect.Effect<void> = Effect.void
 
 interface Level {
@@ -68,14 +65,14 @@ const copyBetween = Effect.fnUntraced(function*(from: Tree.Walk, to: Tree.Walk) 
     const fd = yield* Effect.result(files.openAt(from.place(), name, Flags.read))
     if (Result.isSuccess(fd)) return yield* Effect.ensuring(copyFrom(fd.success, name), files.close(fd.success))
     // What opening a link or a socket says is said of what was swapped for a file.
-    const isOther = hasVanished(fd.failure) || fd.failure.code === "ELOOP" || fd.failure.code === "ENXIO"
+    const isOther = Tree.hasVanished(fd.failure) || fd.failure.code === "ELOOP" || fd.failure.code === "ENXIO"
     if (!isOther) return yield* fd.failure
   })
 
   const copyLink = Effect.fnUntraced(function*(name: Buffer) {
     const target = yield* Effect.result(files.readlinkAt(from.place(), name))
     if (Result.isFailure(target)) {
-      if (hasVanished(target.failure) || target.failure.code === "EINVAL") return
+      if (Tree.hasVanished(target.failure) || target.failure.code === "EINVAL") return
       return yield* target.failure
     }
     yield* files.symlinkAt(target.success, to.place(), name)
@@ -84,7 +81,7 @@ const copyBetween = Effect.fnUntraced(function*(from: Tree.Walk, to: Tree.Walk) 
 
   const copyLeaf = Effect.fnUntraced(function*(name: Buffer) {
     const info = yield* Effect.result(files.lstatAt(from.place(), name))
-    if (Result.isFailure(info)) return hasVanished(info.failure) ? undefined : yield* info.failure
+    if (Result.isFailure(info)) return Tree.hasVanished(info.failure) ? undefined : yield* info.failure
     if (info.success.kind === "file") yield* copyFile(name)
     if (info.success.kind === "link") yield* copyLink(name)
   })
@@ -111,7 +108,7 @@ const copyBetween = Effect.fnUntraced(function*(from: Tree.Walk, to: Tree.Walk) 
   /** The copy is made only when the directory was found to be one. */
   const enter = Effect.fnUntraced(function*(name: Buffer) {
     const entered = yield* Effect.result(from.enter(name))
-    if (Result.isFailure(entered)) return hasVanished(entered.failure) ? undefined : yield* entered.failure
+    if (Result.isFailure(entered)) return Tree.hasVanished(entered.failure) ? undefined : yield* entered.failure
     yield* files.mkdirAt(to.place(), name)
     yield* to.enter(name)
     return entered.success
