@@ -193,6 +193,10 @@ const measureFrom = Effect.fnUntraced(function*(walk: Tree.Walk, task: Task) {
     stack.pop()
     const left = yield* Effect.result(walk.leave)
     if (Result.isSuccess(left)) continue
+    if (Tree.hasVanished(left.failure)) {
+      stack.at(-1)!.directories.length = 0
+      continue
+    }
     // Somebody moved the directory away, and with it the way to the rest.
     unreadable++
     choice.missed(walk.shown(), left.failure)

@@ -49,7 +49,10 @@ export interface Walk {
    * now.
    */
   readonly enter: (name: Buffer) => Effect.Effect<Info, Errno | Barred>
-  /** Goes back up. After a failure only {@link Walk.surface} helps. */
+  /**
+   * Goes back up. Where the directory above has vanished it is the innermost all the same; after any other failure only
+   * {@link Walk.surface} helps.
+   */
   readonly leave: Effect.Effect<void, Errno | Barred>
   /** Goes back to the top at once. */
   readonly surface: Effect.Effect<void>
@@ -181,7 +184,9 @@ const start = Effect.fnUntraced(function*(path: string, topInfo: Info, top: numb
 
   /** Opens the level above again, by `..` of the one that is about to be left. */
   const reopen = Effect.fnUntraced(function*(level: Level, from: Place): Effect.fn.Return<void, Errno | Barred> {
-    const fd = yield* files.openAt(from, dotDot, Flags.anchor)
+    const fd = yield* files.openAt(from, dotDot, Flags.anchor).pipe(
+      Effect.mapError((errno) => hasVanished(errno) ? new Barred({ why: "moved elsewhere" }) : errno)
+    )
     const info = yield* files.fstat(fd, "..").pipe(Effect.tapError(() => files.close(fd)))
     if (!sameFile(info, level.info)) {
       yield* files.close(fd)
