@@ -130,7 +130,7 @@ const measureFrom = Effect.fnUntraced(function*(walk: Tree.Walk, task: Task) {
   const miss = (cause: Errno | Tree.Barred, isCounted: boolean, name?: Buffer) => {
     if (cause._tag === "Barred" && cause.why === "a mount point") mounts++
     // What has vanished takes up nothing, and what was swapped for something else since is not what was listed.
-    else if (cause._tag === "Barred" || (cause.code !== "ENOENT" && cause.code !== "ENOTDIR")) {
+    else if (!Tree.hasVanished(cause)) {
       unreadable++
       if (!isCounted) choice.missed(walk.shown(name), cause)
     }
@@ -193,6 +193,10 @@ const measureFrom = Effect.fnUntraced(function*(walk: Tree.Walk, task: Task) {
     stack.pop()
     const left = yield* Effect.result(walk.leave)
     if (Result.isSuccess(left)) continue
+    if (Tree.hasVanished(left.failure)) {
+      stack.at(-1)!.directories.length = 0
+      continue
+    }
     // Somebody moved the directory away, and with it the way to the rest.
     unreadable++
     choice.missed(walk.shown(), left.failure)

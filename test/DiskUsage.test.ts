@@ -7,6 +7,7 @@ import { measure, type Usage } from "../src/DiskUsage.ts"
 import { type FilesApi, node } from "../src/internal/Files.ts"
 import { bothWays, failing, inMemory, inPlace, withFiles } from "./fixtures/sweeps.ts"
 import * as Trees from "./fixtures/trees.ts"
+import { once, watch } from "./support/Doors.ts"
 
 const du = (path: string) =>
   Number(NodeChildProcess.execFileSync("du", ["-sx", "--block-size=1", path], { encoding: "utf8" }).split("\t")[0])
@@ -134,4 +135,28 @@ describe("DiskUsage", () => {
       assert.strictEqual(usage.unreadable, 3)
       assert.isTrue(usage.complete)
     })))
+
+  it.effect.each(bothWays)(
+    "what vanishes with all around it does not hide what lies elsewhere (by %s)",
+    ([_, files]) =>
+      inPlace(Effect.fnUntraced(function*(place) {
+        const dir = `${place.root}/a`
+        const deep = `${dir}/0/1/2/3/4/5`
+        for (let nth = 1; nth <= 6; nth++) {
+          NFS.mkdirSync(deep, { recursive: true })
+          NFS.mkdirSync(`${dir}/1/1`, { recursive: true })
+          for (const way of [deep, `${dir}/1/1`]) NFS.writeFileSync(`${way}/file`, "x".repeat(100_000))
+          let listings = 0
+          let isGone = false
+          const vanish = Effect.sync(() => {
+            isGone = true
+            NFS.rmSync(`${dir}/0`, { recursive: true })
+          })
+          const isTheOne = (call: string) => call === "listAt" && NFS.existsSync(deep) && ++listings === nth + 1
+          const usage = yield* measure(dir).pipe(watch(once(isTheOne, vanish), files))
+          assert.deepStrictEqual([isGone, usage.unreadable, usage.complete], [true, 0, true])
+          assert.isAtLeast(usage.bytes, du(dir))
+        }
+      }))
+  )
 })

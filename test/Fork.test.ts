@@ -257,6 +257,35 @@ describe("while it is copied", () => {
       })
     ))
 
+  it.live.each(bothWays)(
+    "a directory that vanishes was not there, or what was not copied yet (by %s)",
+    ([_, files]) =>
+      inStore((root) =>
+        Effect.gen(function*() {
+          for (
+            const call of ["mkdirAt", "listAt", "lstatAt", "openAt", "cloneAt", "readlinkAt", "symlinkAt", "chmodAt"]
+          ) {
+            const made = old(root, (artifacts) => {
+              NFS.mkdirSync(`${artifacts}/deep/er`, { recursive: true })
+              NFS.writeFileSync(`${artifacts}/deep/er/file`, "1")
+              NFS.symlinkSync("file", `${artifacts}/deep/er/link`)
+              NFS.writeFileSync(`${artifacts}/file`, "2")
+            })
+            let isInside = false
+            const isTheOne = (each: string) => {
+              // The file beside it is copied before it is entered.
+              isInside ||= each === "mkdirAt"
+              return isInside && each === call
+            }
+            const vanish = Effect.sync(() => NFS.rmSync(`${made.dir}/artifacts/deep`, { recursive: true }))
+            const { found } = yield* fork(made.id).pipe(watch(once(isTheOne, vanish), files))
+            assert.isFalse(NFS.existsSync(`${made.dir}/artifacts/deep`), call)
+            assert.deepStrictEqual(found.filter((name) => !name.startsWith("deep")), ["file"], call)
+          }
+        })
+      )
+  )
+
   it.live.skipIf(process.platform !== "linux")(
     "a file that is swapped for a FIFO is not waited for",
     () =>

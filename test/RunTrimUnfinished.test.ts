@@ -5,7 +5,7 @@ import type { Errno } from "../src/internal/Errno.ts"
 import { type FilesApi, node } from "../src/internal/Files.ts"
 import * as RunTrim from "../src/RunTrim.ts"
 import * as TrashSweep from "../src/TrashSweep.ts"
-import { failing, withFiles } from "./fixtures/sweeps.ts"
+import { bothWays, failing, withFiles } from "./fixtures/sweeps.ts"
 import * as Trees from "./fixtures/trees.ts"
 import { recordAt } from "./support/CommandLine.ts"
 import { once, watch } from "./support/Doors.ts"
@@ -82,6 +82,44 @@ describe("a trim that does not come to its end", () => {
       })
     ))
 
+  const vanish = (path: string) => NFS.rmSync(path, { recursive: true })
+  const become = (path: string) => {
+    vanish(path)
+    NFS.writeFileSync(path, "x")
+  }
+  const moments: ReadonlyArray<readonly [string, (call: string, paths: ReadonlyArray<string>) => boolean]> = [
+    ["before anything is moved", (call, [, to]) => call === "rename" && to?.endsWith("/run.json") === true],
+    ["when there is a place in the trash", (call, [path]) => call === "open" && path?.includes("/trash/") === true],
+    ["before the first name", (call) => call === "renameAt"]
+  ]
+  const fates = [["vanish", vanish], ["become a file", become]] as const
+
+  it.live.each(
+    bothWays.flatMap(([way, files]) =>
+      moments.flatMap(([moment, isTheOne]) =>
+        fates.map(([fate, befall]) => [fate, moment, way, { files, isTheOne, befall }] as const)
+      )
+    )
+  )(
+    "is none where the directories of what matches %s %s (by %s)",
+    ([_fate, _moment, _way, { befall, files, isTheOne }]) =>
+      inStore((each) =>
+        Effect.gen(function*() {
+          const { dir, id } = filled(each, 0)
+          for (const part of ["a", "b"]) NFS.mkdirSync(`${dir}/temp/${part}/deep/cache`, { recursive: true })
+          NFS.mkdirSync(`${dir}/temp/c/deep/cache`, { recursive: true })
+          const meddle = Effect.sync(() => ["a", "b/deep"].forEach((name) => befall(`${dir}/temp/${name}`)))
+          yield* RunTrim.trim(id, { paths: ["temp/*/deep/cache"] }).pipe(
+            watch(once(isTheOne, meddle), files)
+          )
+          assert.deepStrictEqual(NFS.readdirSync(`${dir}/temp/c/deep`), [])
+          assert.deepStrictEqual(recordAt(dir).trimmed?.map(({ entries, pending }) => [entries, pending]), [
+            [3, undefined]
+          ])
+        })
+      )
+  )
+
   it.live("and took nothing leaves the record as it was", () =>
     inStore((each) =>
       Effect.gen(function*() {
@@ -106,16 +144,21 @@ describe("a trim that does not come to its end", () => {
       })
     ))
 
-  it.live("where its place in the trash was swept while it was empty, it makes another", () =>
-    inStore((each) =>
-      Effect.gen(function*() {
-        const { dir, id } = filled(each, 3)
-        const sweep = Effect.suspend(() => Effect.asVoid(TrashSweep.sweepAll(each.root)))
-        yield* watch(once((call) => call === "renameAt", sweep))(RunTrim.trim(id))
-        assert.deepStrictEqual(NFS.readdirSync(`${dir}/temp`), [])
-        assert.strictEqual(trash(each.root).flatMap((place) => NFS.readdirSync(place)).length, 3)
-      })
-    ))
+  it.live.each(["renameAt", "open"])(
+    "where its place in the trash was swept before %s, it makes another",
+    (call) =>
+      inStore((each) =>
+        Effect.gen(function*() {
+          const { dir, id } = filled(each, 3)
+          const sweep = Effect.suspend(() => Effect.asVoid(TrashSweep.sweepAll(each.root)))
+          const isTheOne = (made: string, [path]: ReadonlyArray<string>) =>
+            made === call && path?.startsWith(`${each.root}/trash/`) !== false
+          yield* watch(once(isTheOne, sweep))(RunTrim.trim(id))
+          assert.deepStrictEqual(NFS.readdirSync(`${dir}/temp`), [])
+          assert.strictEqual(trash(each.root).flatMap((place) => NFS.readdirSync(place)).length, 3)
+        })
+      )
+  )
 
   it.live("because of a mount leaves that alone", (context) =>
     inStore((each) =>

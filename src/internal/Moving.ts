@@ -43,8 +43,6 @@ const openPlace = Effect.fnUntraced(function*(root: string, id: string) {
   return walk.place()
 })
 
-const isGone = (cause: Errno | Tree.Barred) => cause._tag === "Errno" && cause.code === "ENOENT"
-
 const isDenied = (cause: Errno | Tree.Barred) =>
   cause._tag === "Errno" && (cause.code === "EACCES" || cause.code === "EPERM")
 
@@ -95,18 +93,25 @@ export const move = Effect.fnUntraced(
 
     const leave = (path: string, cause: Errno | Tree.Barred) => void left.push({ path, reason: explain(cause) })
 
+    const renameOnce = Effect.fnUntraced(function*(walk: Tree.Walk, name: Buffer) {
+      place ??= yield* Scope.provide(openPlace(root, id), lifetime)
+      yield* walk.check
+      const renaming = files.renameAt(walk.place(), name, place, Buffer.from(String(moved)))
+      yield* Trash.patiently(renaming)
+      moved++
+    })
+
     /** What has gone by somebody else's hand is as good as moved, and not counted. */
     const rename = Effect.fnUntraced(function*(walk: Tree.Walk, name: Buffer) {
       while (true) {
-        place ??= yield* Scope.provide(openPlace(root, id), lifetime)
-        yield* walk.check
-        const renaming = files.renameAt(walk.place(), name, place, Buffer.from(String(moved)))
-        const renamed = yield* Effect.result(Trash.patiently(renaming))
-        if (Result.isSuccess(renamed)) return void moved++
-        if (!isGone(renamed.failure)) return yield* renamed.failure
-        if (Result.isFailure(yield* Effect.result(files.lstatAt(walk.place(), name)))) return
+        const renamed = yield* Effect.result(renameOnce(walk, name))
+        if (Result.isSuccess(renamed)) return
+        const cause = renamed.failure
+        if (!Tree.hasVanished(cause)) return yield* cause
+        const looked = yield* Effect.result(files.lstatAt(walk.place(), name))
+        if (Result.isFailure(looked) && Tree.hasVanished(looked.failure)) return
         // A sweep found the place empty, and took it away.
-        if (++places > maxPlaces) return yield* renamed.failure
+        if (++places > maxPlaces) return yield* cause
         place = undefined
       }
     })
@@ -137,7 +142,9 @@ export const move = Effect.fnUntraced(
     const moveAll = Effect.fnUntraced(function*(walk: Tree.Walk) {
       for (const group of groups) {
         const path = group.way.map(String).join("/")
-        yield* Effect.catch(moveGroup(walk, group), (cause) => Effect.sync(() => leave(path, cause)))
+        const left = (cause: Errno | Tree.Barred) =>
+          Effect.sync(() => Tree.hasVanished(cause) ? undefined : leave(path, cause))
+        yield* Effect.catch(moveGroup(walk, group), left)
         yield* walk.surface
       }
     })

@@ -25,6 +25,15 @@ import * as Mounts from "./Mounts.ts"
  */
 export class Barred extends Data.TaggedError("Barred")<{ readonly why: "a mount point" | "moved elsewhere" }> {}
 
+/**
+ * Whether something is there no more, or something else is in the place of it or of what it lay in: whoever else is at
+ * work in a tree may bring that about at any moment.
+ *
+ * @internal
+ */
+export const hasVanished = (cause: Errno | Barred): boolean =>
+  cause._tag === "Errno" && (cause.code === "ENOENT" || cause.code === "ENOTDIR")
+
 /** @internal */
 export interface Walk {
   /** What the directory at the top was like at the start. */
@@ -40,7 +49,10 @@ export interface Walk {
    * now.
    */
   readonly enter: (name: Buffer) => Effect.Effect<Info, Errno | Barred>
-  /** Goes back up. After a failure only {@link Walk.surface} helps. */
+  /**
+   * Goes back up. Where the directory above has vanished it is the innermost all the same; after any other failure only
+   * {@link Walk.surface} helps.
+   */
   readonly leave: Effect.Effect<void, Errno | Barred>
   /** Goes back to the top at once. */
   readonly surface: Effect.Effect<void>
@@ -172,7 +184,9 @@ const start = Effect.fnUntraced(function*(path: string, topInfo: Info, top: numb
 
   /** Opens the level above again, by `..` of the one that is about to be left. */
   const reopen = Effect.fnUntraced(function*(level: Level, from: Place): Effect.fn.Return<void, Errno | Barred> {
-    const fd = yield* files.openAt(from, dotDot, Flags.anchor)
+    const fd = yield* files.openAt(from, dotDot, Flags.anchor).pipe(
+      Effect.mapError((errno) => hasVanished(errno) ? new Barred({ why: "moved elsewhere" }) : errno)
+    )
     const info = yield* files.fstat(fd, "..").pipe(Effect.tapError(() => files.close(fd)))
     if (!sameFile(info, level.info)) {
       yield* files.close(fd)

@@ -28,9 +28,6 @@ const namesPerBreath = 32
 
 const slash = Buffer.from("/")
 
-/** Gone, or something else by now: what is at work there may do that at any moment. */
-const hasVanished = (cause: Cause) => cause._tag === "Errno" && (cause.code === "ENOENT" || cause.code === "ENOTDIR")
-
 const pass: Effect.Effect<void> = Effect.void
 
 interface Level {
@@ -59,8 +56,12 @@ const copyBetween = Effect.fnUntraced(function*(from: Tree.Walk, to: Tree.Walk) 
     // Swapped since it was listed, and opened without harm.
     if (info.kind !== "file") return
     const place = from.place()
-    yield* files.cloneAt(typeof place === "number" ? fd : Buffer.concat([place, slash, name]), to.place(), name)
-    yield* keepTime(name, info)
+    const source = typeof place === "number" ? fd : Buffer.concat([place, slash, name])
+    const cloned = yield* Effect.result(files.cloneAt(source, to.place(), name))
+    if (Result.isSuccess(cloned)) return yield* keepTime(name, info)
+    // It may be said of either of the two.
+    const looked = yield* Effect.result(files.lstatAt(place, name))
+    if (Result.isSuccess(looked) || !Tree.hasVanished(looked.failure)) return yield* cloned.failure
   })
 
   const copyFile = Effect.fnUntraced(function*(name: Buffer) {
@@ -68,25 +69,25 @@ const copyBetween = Effect.fnUntraced(function*(from: Tree.Walk, to: Tree.Walk) 
     const fd = yield* Effect.result(files.openAt(from.place(), name, Flags.read))
     if (Result.isSuccess(fd)) return yield* Effect.ensuring(copyFrom(fd.success, name), files.close(fd.success))
     // What opening a link or a socket says is said of what was swapped for a file.
-    const isOther = hasVanished(fd.failure) || fd.failure.code === "ELOOP" || fd.failure.code === "ENXIO"
+    const isOther = Tree.hasVanished(fd.failure) || fd.failure.code === "ELOOP" || fd.failure.code === "ENXIO"
     if (!isOther) return yield* fd.failure
   })
 
-  const copyLink = Effect.fnUntraced(function*(name: Buffer) {
+  const copyLink = Effect.fnUntraced(function*(name: Buffer, info: Info) {
     const target = yield* Effect.result(files.readlinkAt(from.place(), name))
     if (Result.isFailure(target)) {
-      if (hasVanished(target.failure) || target.failure.code === "EINVAL") return
+      if (Tree.hasVanished(target.failure) || target.failure.code === "EINVAL") return
       return yield* target.failure
     }
     yield* files.symlinkAt(target.success, to.place(), name)
-    yield* keepTime(name, yield* files.lstatAt(from.place(), name))
+    yield* keepTime(name, info)
   })
 
   const copyLeaf = Effect.fnUntraced(function*(name: Buffer) {
     const info = yield* Effect.result(files.lstatAt(from.place(), name))
-    if (Result.isFailure(info)) return hasVanished(info.failure) ? undefined : yield* info.failure
+    if (Result.isFailure(info)) return Tree.hasVanished(info.failure) ? undefined : yield* info.failure
     if (info.success.kind === "file") yield* copyFile(name)
-    if (info.success.kind === "link") yield* copyLink(name)
+    if (info.success.kind === "link") yield* copyLink(name, info.success)
   })
 
   const readThrough = Effect.fnUntraced(function*(listing: Listing, directories: Array<Buffer>) {
@@ -103,15 +104,17 @@ const copyBetween = Effect.fnUntraced(function*(from: Tree.Walk, to: Tree.Walk) 
   /** Copies what is in the innermost directory, and gives the directories that are in it. */
   const read = Effect.gen(function*() {
     const directories: Array<Buffer> = []
-    const listing = yield* files.listAt(from.place())
-    yield* Effect.ensuring(readThrough(listing, directories), listing.close)
+    yield* files.listAt(from.place()).pipe(
+      Effect.flatMap((listing) => Effect.ensuring(readThrough(listing, directories), listing.close)),
+      Effect.catchIf((cause) => cause._tag !== "CopyFailed" && Tree.hasVanished(cause), () => Effect.void)
+    )
     return directories
   }).pipe(Effect.mapError((cause) => cause._tag === "CopyFailed" ? cause : failAt()(cause)))
 
   /** The copy is made only when the directory was found to be one. */
   const enter = Effect.fnUntraced(function*(name: Buffer) {
     const entered = yield* Effect.result(from.enter(name))
-    if (Result.isFailure(entered)) return hasVanished(entered.failure) ? undefined : yield* entered.failure
+    if (Result.isFailure(entered)) return Tree.hasVanished(entered.failure) ? undefined : yield* entered.failure
     yield* files.mkdirAt(to.place(), name)
     yield* to.enter(name)
     return entered.success
@@ -119,7 +122,7 @@ const copyBetween = Effect.fnUntraced(function*(from: Tree.Walk, to: Tree.Walk) 
 
   /** A directory gets its mode and its time when nothing more comes into it. */
   const leave = Effect.fnUntraced(function*({ info, name }: Level) {
-    yield* from.leave
+    yield* Effect.catchIf(from.leave, Tree.hasVanished, () => Effect.void)
     yield* files.chmodAt(to.place(), info.mode)
     yield* to.leave
     yield* keepTime(name, info)

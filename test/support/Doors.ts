@@ -1,7 +1,7 @@
 /** Doors to the disk and to the locks that tell of every call before it is made: a place to stop at, or to step in. */
 import * as Effect from "effect/Effect"
 import type { Errno } from "../../src/internal/Errno.ts"
-import { Files, node } from "../../src/internal/Files.ts"
+import { Files, type FilesApi, node } from "../../src/internal/Files.ts"
 import { Locks, native } from "../../src/internal/Locks.ts"
 
 /** What is done before a call. `paths` are the words among its arguments: what it is about. */
@@ -28,23 +28,23 @@ export const by = <A extends object>(door: A, step: Step): A =>
     ])
   ) as A
 
-/** An effect of which every call to the disk and to the locks comes by a step. */
-export const allBy = (step: Step) => <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
-  effect.pipe(
-    Effect.provideService(Files, by(node, step)),
-    Effect.provideService(Locks, by(native, step))
-  )
+/** An effect of which every call to the disk, where some may be otherwise, and to the locks comes by a step. */
+export const allBy =
+  (step: Step, changed: Partial<FilesApi> = {}) => <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
+    effect.pipe(
+      Effect.provideService(Files, by({ ...node, ...changed }, step)),
+      Effect.provideService(Locks, by(native, step))
+    )
 
 /** Every call that an effect makes to the disk or to the locks is told of before it is made. */
-export const watch = (before: Before) =>
+export const watch = (before: Before, changed?: Partial<FilesApi>) =>
   allBy((call, args, perform) =>
     before(call, args.filter(isText)).pipe(
       // Who steps in comes through the doors as they are.
       Effect.provideService(Files, node),
       Effect.provideService(Locks, native),
       Effect.andThen(perform)
-    )
-  )
+    ), changed)
 
 /** Steps in once, before the first call that is the one. */
 export const once = (
