@@ -72,9 +72,10 @@ const body = Effect.fnUntraced(function*(pass: Pass) {
   yield* Looking.settle(pass)
   yield* planAndAct(pass)
   yield* workTiers(pass)
+  yield* Looking.readOn(pass)
   yield* Looking.remindOfUnwritten(pass)
   yield* forgetEmptyDays(pass)
-  ledger.left.unmeasured = yield* Planning.countUnmeasured(pass)
+  Object.assign(ledger.left, yield* Planning.foreseeBytes(pass))
   ledger.left.unknown = yield* session.unknowns
   // What was done is done: an index that cannot be written, on a full disk for one, is not believed by the next pass.
   yield* Effect.ignore(session.commit)

@@ -109,6 +109,9 @@ export interface Leftovers {
   readonly stuck: number
   /** Bundles whose size a limit needs and nobody has measured yet. */
   readonly unmeasured: number
+  /** How many of those will fill the limit, and how many will have to go then, if they are like those that are measured. */
+  readonly toMeasure: number
+  readonly toGoThen: number
   /** Days whose bundles have not been listed yet. */
   readonly unlisted: number
   /** Bundles that are due for trimming and for archiving, and archives for removal. */
@@ -154,8 +157,11 @@ export const debtOf = (left: Leftovers, policy: RetentionPolicy, budget: Budget,
   ]
   const reasons = Object.fromEntries(all.filter(([, count]) => count > 0))
   if (Object.keys(reasons).length === 0) return null
-  const removals = Math.ceil(left.overBudget / Math.max(1, Math.min(budget.maxRemoved, budget.maxLooked)))
-  const measurements = Math.ceil(left.unmeasured / Math.max(1, budget.maxLooked))
+  const removable = Math.max(1, Math.min(budget.maxRemoved, budget.maxLooked))
+  const removals = Math.ceil(left.overBudget / removable)
+  // In the pass that fills the limit some go already.
+  const measurements = Math.ceil(left.toMeasure / Math.max(1, budget.maxLooked)) +
+    Math.max(0, Math.ceil(left.toGoThen / removable) - 1)
   const once = left.unlisted > 0 || left.stopped > 0 ? 1 : 0
   const tiers = Math.ceil((left.toTrim + left.toArchive) / Math.max(1, budget.maxRemoved))
   const expiries = Math.ceil(left.toExpire / Math.max(1, budget.maxRemoved))

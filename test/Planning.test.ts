@@ -15,7 +15,7 @@ import { type RunRecord, toMillis } from "../src/RunRecord.ts"
 import { type Entry, RunStore } from "../src/RunStore.ts"
 import * as SqliteIndex from "../src/SqliteIndex.ts"
 import * as TestLayers from "../src/testing/TestLayers.ts"
-import { bundle } from "./support/Fabricate.ts"
+import { bundle, type Made, series } from "./support/Fabricate.ts"
 import { day, hour } from "./support/Time.ts"
 
 const layers = SqliteIndex.layer.pipe(Layer.provideMerge(TestLayers.layerStore))
@@ -108,4 +108,44 @@ describe("planning by the oldest", () => {
         }
       }).pipe(Effect.provide(layers))
   )
+})
+
+describe("a limit in bytes", () => {
+  const sizeOf = (dir: string) => Effect.map(DiskUsage.measure(dir), ({ bytes }) => bytes)
+  const made = Effect.fnUntraced(function*(count: number) {
+    const { root } = yield* RunStore
+    const all = series(root, count, Date.now() - day, { size: 4000 })
+    return { all, each: yield* sizeOf(all[0]!.dir) }
+  })
+  const isThere = ({ dir }: Made) => NFS.existsSync(dir)
+
+  it.live("is reached in as many passes as the first says, and what is older than its worth goes unmeasured", () =>
+    Effect.gen(function*() {
+      const { all, each } = yield* made(200)
+      const pass = Retention.run({
+        policy: { maxBytes: 100 * each },
+        budget: { maxLooked: 16, maxRemoved: 8, maxTime: "1 minute" }
+      })
+      const first = yield* pass
+      let passes = 0
+      let unmeasured = 0
+      for (let report = first; report.debt !== null; passes++) {
+        report = yield* pass
+        unmeasured += report.removed.filter(({ bytes }) => bytes === null).length
+      }
+      assert.strictEqual(first.debt?.passes, passes)
+      assert.deepStrictEqual(all.map(isThere), all.map((_, index) => index >= 100))
+      assert.isAbove(unmeasured, 30)
+    }).pipe(Effect.provide(layers)))
+
+  it.live("is told of as long as it is not reached, however the passes fall", () =>
+    Effect.gen(function*() {
+      const { all, each } = yield* made(200)
+      const large = { maxLooked: 1000, maxTime: "1 minute" } as const
+      // Every size is known from then on.
+      yield* Retention.run({ policy: { maxBytes: 1000 * each }, budget: large })
+      const pass = Retention.run({ policy: { maxBytes: 8 * each }, budget: { ...large, maxRemoved: 64 } })
+      const debts = [yield* pass, yield* pass, yield* pass].map(({ debt }) => debt?.passes ?? null)
+      assert.deepStrictEqual([debts, all.filter(isThere).length], [[2, 1, null], 8])
+    }).pipe(Effect.provide(layers)))
 })

@@ -121,6 +121,20 @@ export const settle = Effect.fnUntraced(function*(pass: Pass) {
 })
 
 /**
+ * A limit in bytes needs all sizes up to it: what the policy has left of the budget reads on, for the next pass to measure.
+ *
+ * @internal
+ */
+export const readOn = Effect.fnUntraced(function*(pass: Pass) {
+  const { budget, ledger, policy, session } = pass
+  if (policy.maxBytes === undefined) return
+  for (const row of yield* session.unsettled(Math.max(0, budget.maxLooked - ledger.looked))) {
+    if (row.lookedAt > 0 || (yield* isOver(pass))) break
+    if (row.id !== pass.own) yield* look(pass, row)
+  }
+})
+
+/**
  * Has the next pass look again at crashed runs that stay without an end in their record.
  *
  * @internal

@@ -50,6 +50,8 @@ export interface Pass extends Frame {
  */
 export interface Ledger {
   looked: number
+  /** Bundles that were measured for a limit in bytes. */
+  measured: number
   /** Bundles that a claim, or the system, kept from being removed. */
   readonly refused: Set<RunId>
   /** What the system said when the trash took no further names: on a full disk some have to go from it first. */
@@ -92,6 +94,8 @@ export const noLeftovers = (): Ledger["left"] => ({
   inTrash: 0,
   stuck: 0,
   unmeasured: 0,
+  toMeasure: 0,
+  toGoThen: 0,
   unlisted: 0,
   toTrim: 0,
   toArchive: 0,
@@ -102,6 +106,7 @@ export const noLeftovers = (): Ledger["left"] => ({
 /** @internal */
 export const makeLedger = (tell: Ledger["tell"]): Ledger => ({
   looked: 0,
+  measured: 0,
   refused: new Set(),
   failedNow: new Set(),
   retried: 0,

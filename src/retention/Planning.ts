@@ -68,29 +68,33 @@ export const measure = Effect.fnUntraced(function*(pass: Pass, row: Row) {
   return measured
 })
 
-/** Sizes are measured only for a limit in bytes, newest first: once the newest fill it, the rest need not be measured. */
-const measureForBytes = Effect.fnUntraced(function*(pass: Pass) {
-  if (pass.policy.maxBytes === undefined) return
-  for (const row of yield* pass.session.unmeasured(pass.budget.maxLooked)) {
-    if (yield* isOver(pass)) break
-    yield* measure(pass, row)
-  }
-})
-
 /** Of more than so many bundles that nobody has read yet it is enough to know that there are so many. */
 const maxUnread = 20_000
 
+/** What is known of sizes, and how many are not: those of bundles that nobody has read yet, too. */
+const sizesOf = Effect.fnUntraced(function*({ now, session }: Pass) {
+  const { bundles, bytes, unmeasured } = yield* session.totals(now)
+  // Those that nobody has read come first among the unsettled.
+  const unsettled = yield* session.unsettled(maxUnread)
+  const unread = unsettled.filter(({ lookedAt }) => lookedAt === 0).length
+  const measured = bundles - unmeasured - unsettled.length
+  return { bytes, unknown: unmeasured + unread, mean: measured > 0 ? bytes / measured : 0 }
+})
+
 /**
- * How many sizes are wanting for a limit in bytes: those of bundles that nobody has read yet, too.
+ * What sizes are wanting for a limit in bytes, and what will come of them if they are like those that are known.
  *
  * @internal
  */
-export const countUnmeasured = Effect.fnUntraced(function*({ now, policy, session }: Pass) {
-  if (policy.maxBytes === undefined) return 0
-  const { unmeasured } = yield* session.totals(now)
-  // Those that nobody has read come first among the unsettled.
-  const unsettled = yield* session.unsettled(maxUnread)
-  return unmeasured + unsettled.filter(({ lookedAt }) => lookedAt === 0).length
+export const foreseeBytes = Effect.fnUntraced(function*(pass: Pass) {
+  const { maxBytes } = pass.policy
+  const none = { unmeasured: 0, toMeasure: 0, toGoThen: 0 }
+  if (maxBytes === undefined) return none
+  const { bytes, mean, unknown } = yield* sizesOf(pass)
+  // What is older than the limit's worth goes as it is.
+  if (bytes > maxBytes) return none
+  const toMeasure = mean > 0 ? Math.min(unknown, Math.floor((maxBytes - bytes) / mean) + 1) : unknown
+  return { unmeasured: unknown, toMeasure, toGoThen: unknown - toMeasure }
 })
 
 /**
@@ -191,6 +195,26 @@ const limitsHoldAt = (plan: Plan, window: Window, frontier: Row) =>
 
 const removalsIn = (plan: Plan) => plan.decisions.filter(({ action }) => action === "remove").length
 
+/**
+ * Measures more for a limit in bytes, newest first, and no more than may fill this pass with removals: what is older than
+ * the limit goes unmeasured. Tells whether there is more known than before.
+ */
+const measureMore = Effect.fnUntraced(function*(pass: Pass, window: Window, plan: Plan) {
+  const { budget, ledger, policy, session } = pass
+  const wanted = Math.min(budget.maxRemoved - removalsIn(plan), budget.maxLooked - ledger.measured)
+  if (policy.maxBytes === undefined || wanted <= 0) return false
+  let isMore = false
+  for (const row of yield* session.unmeasured(wanted)) {
+    if (yield* isOver(pass)) break
+    ledger.measured++
+    const measured = yield* measure(pass, row)
+    if (measured.bytes === undefined) continue
+    isMore = true
+    if (window.rows.has(row.id)) window.rows.set(row.id, measured)
+  }
+  return isMore
+})
+
 const planWindow = Effect.fnUntraced(function*(pass: Pass) {
   const window = makeWindow(pass)
   for (const row of yield* counted(pass)) yield* window.add(row)
@@ -198,21 +222,16 @@ const planWindow = Effect.fnUntraced(function*(pass: Pass) {
   let plan = yield* planOf(pass, window, disk)
   let reached: Position | undefined
   let reachedEnd = false
-  for (let scanned = 0; scanned < pass.budget.maxLooked * scannedPerLook;) {
+  for (let scanned = 0; scanned < pass.budget.maxLooked * scannedPerLook && !reachedEnd;) {
     const rows = yield* pass.session.oldest(reached, chunk)
     const frontier = rows.at(-1)
-    if (frontier === undefined) {
-      reachedEnd = true
-      break
-    }
-    reached = position(frontier)
+    if (frontier !== undefined) reached = position(frontier)
     scanned += rows.length
     for (const row of rows) yield* window.add(row)
-    plan = yield* planOf(pass, window, disk)
-    if (limitsHoldAt(plan, window, frontier)) {
-      reachedEnd = true
-      break
-    }
+    const isEnough = () => frontier === undefined || limitsHoldAt(plan, window, frontier)
+    do plan = yield* planOf(pass, window, disk)
+    while (isEnough() && (yield* measureMore(pass, window, plan)))
+    reachedEnd = isEnough()
     if (removalsIn(plan) >= pass.budget.maxRemoved || (yield* isOver(pass))) break
   }
   const waiting = yield* window.addFailing
@@ -224,8 +243,12 @@ const planWindow = Effect.fnUntraced(function*(pass: Pass) {
 const planGroups = Effect.fnUntraced(function*(pass: Pass) {
   const window = makeWindow(pass)
   for (const row of yield* pass.session.all) yield* window.add(row)
+  const disk = yield* freeBytes(pass)
+  let plan = yield* planOf(pass, window, disk)
+  while (yield* measureMore(pass, window, plan)) plan = yield* planOf(pass, window, disk)
   const waiting = yield* window.addFailing
-  return { plan: yield* planOf(pass, window, yield* freeBytes(pass)), window, reachedEnd: true, waiting }
+  if (window.hasFailing()) plan = yield* planOf(pass, window, disk)
+  return { plan, window, reachedEnd: true, waiting }
 })
 
 /** What the policy asks for beyond what was decided on. An estimate, since some of it may be pinned or spared. */
@@ -235,9 +258,12 @@ const beyondPlan = Effect.fnUntraced(function*(pass: Pass, window: Window) {
   const aged = policy.maxAge === undefined
     ? 0
     : yield* session.count({ endedBefore: pass.now - Duration.toMillis(policy.maxAge) }, 1_000_000)
+  const { maxBytes = Number.POSITIVE_INFINITY } = policy
+  const isLarge = elsewhere.bytes > maxBytes
   const counts = [
     policy.maxBundles === undefined ? 0 : elsewhere.bundles - policy.maxBundles,
     aged - window.rows.size,
+    isLarge ? Math.max(1, elsewhere.bundles - Math.floor(maxBytes / (yield* sizesOf(pass)).mean)) : 0,
     policy.all === true || !hasLimits(policy) ? elsewhere.bundles : 0
   ]
   return Math.max(0, ...counts)
@@ -254,7 +280,6 @@ export const plan = Effect.fnUntraced(function*(pass: Pass): Effect.fn.Return<Pl
     ledger.keptElsewhere = (yield* pass.session.totals(pass.now)).bundles
     return { decisions: [], rows: new Map() }
   }
-  yield* measureForBytes(pass)
   const { plan, reachedEnd, waiting, window } =
     yield* (pass.policy.groupBy === undefined ? planWindow(pass) : planGroups(pass))
   const beyond = reachedEnd ? 0 : yield* beyondPlan(pass, window)
