@@ -17,6 +17,7 @@ import { bundle, series } from "./support/Fabricate.ts"
 import { reseal, sql } from "./support/IndexPlace.ts"
 import { ids, inStore, isSwept, makeStore, present, removedBy, withRoot, type World, world } from "./support/Stores.ts"
 import { day, hour, minute } from "./support/Time.ts"
+import * as Undo from "./support/Undo.ts"
 import { fixture } from "./support/Worker.ts"
 
 const now = Date.now()
@@ -314,6 +315,23 @@ describe("an index that breaks under a pass", () => {
           const done = made.filter(({ dir }) => !NFS.existsSync(`${dir}/temp/file`))
           assert.isNotEmpty(done)
           assert.deepStrictEqual(report[what].map(({ id }) => id), ids(done))
+        })
+      )
+  )
+
+  it.live.each<readonly [string, PolicyInput]>([
+    ["removed", { all: true }],
+    ["archived", { archive: "1 milli" }]
+  ])(
+    "after something could not be %s: that is not tried again, and is debt",
+    ([_, policy]) =>
+      inStore((root) =>
+        Effect.gen(function*() {
+          const bad = Undo.made(root, [Undo.shell(`echo tried >> ${root}/tries; false`)])
+          const report = yield* prune(({ put }) => ({ put: (row) => row.failures > 0 ? broken : put(row) }), policy)
+          assert.deepStrictEqual(Undo.lines(`${root}/tries`), ["tried"])
+          assert.deepStrictEqual(report.failed.map(({ id }) => id), [bad.id])
+          assert.deepStrictEqual(report.debt?.reasons, { notUndone: 1 })
         })
       )
   )

@@ -240,6 +240,63 @@ describe("the tiers of a pass", () => {
       })
     ))
 
+  /** A door through which what is named so does not go. */
+  const holding = (held: string): Partial<FilesApi> => ({
+    renameAt: (place, from, ...to) =>
+      from.toString() === held ? failing("EIO", "rename") : node.renameAt(place, from, ...to)
+  })
+
+  it.live.each<readonly [string, ReadonlyArray<string>, object]>([
+    ["anew where a part was moved out of it", ["0", "stays"], { failed: 1, unmeasured: 1 }],
+    ["once where nothing would go", ["stays"], { failed: 1 }],
+    ["once where there was nothing", [], {}]
+  ])("have a bundle measured %s", ([_, files, expected]) =>
+    inStore((root, now) =>
+      Effect.gen(function*() {
+        const { dir } = aged(root, now, 6)
+        NFS.rmSync(`${dir}/temp/0`)
+        for (const name of files) NFS.writeFileSync(`${dir}/temp/${name}`, "x")
+        const report = yield* prune({ trim: "3 days", maxBytes: "1 GiB" }).pipe(withFiles(holding("stays")))
+        assert.deepStrictEqual(reasons(report), expected)
+      })
+    ))
+
+  it.live.each<readonly [string, Partial<FilesApi>]>([["an empty file", {}], ["a part", holding("0")]])(
+    "tell of %s that lies in the trash when the pass is stopped",
+    ([_, files]) =>
+      inStore((root, now) =>
+        Effect.gen(function*() {
+          const { dir } = aged(root, now, 5)
+          NFS.writeFileSync(`${dir}/temp/empty`, "")
+          if (files.renameAt === undefined) NFS.rmSync(`${dir}/temp/0`)
+          const stop = yield* Deferred.make<void>()
+          const goes = once(
+            (call) => call === "renameAt",
+            Effect.andThen(Deferred.succeed(stop, undefined), Effect.yieldNow)
+          )
+          const report = yield* prune({ trim: "3 days" }, { stop: Deferred.await(stop) }).pipe(watch(goes, files))
+          const { inTrash, stopped } = reasons(report)
+          assert.deepStrictEqual([names(`${root}/trash`).length, inTrash, stopped], [1, 1, 1])
+        })
+      )
+  )
+
+  it.live.each(["trim", "archive"] as const)(
+    "take one that has gone while they %s it for gone",
+    (tier) =>
+      inStore((root, now) =>
+        Effect.gen(function*() {
+          const one = aged(root, now, 30)
+          const goes = once(
+            (call, [path]) => tier === "trim" ? call === "renameAt" : call === "read" && path === "temp/0",
+            Effect.sync(() => NFS.rmSync(one.dir, { recursive: true }))
+          )
+          const report = yield* prune({ [tier]: "10 days" }).pipe(watch(goes))
+          assert.deepStrictEqual([present(root), report.failed, report.debt], [[], [], null])
+        })
+      )
+  )
+
   it.live("with the index lost come to the same", () =>
     inStore((root, now) =>
       Effect.gen(function*() {

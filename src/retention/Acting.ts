@@ -11,28 +11,34 @@ import { describeDoubt } from "../Liveness.ts"
 import { describeFailures } from "../OnRemove.ts"
 import { type Decision, recheck } from "../RetentionDecision.ts"
 import { KeepReason } from "../RetentionReason.ts"
-import type { Row } from "../RunIndex.ts"
+import type { IndexBroken, Row } from "../RunIndex.ts"
 import type { RunRecord } from "../RunRecord.ts"
 import { unknownRow } from "./Looking.ts"
-import { factsOf, isOver, type Pass, rowOf, tellFailure, tellKept, tellRemoved } from "./Pass.ts"
+import { factsOf, type Failing, isOver, type Pass, rowOf, tellFailure, tellKept, tellRemoved } from "./Pass.ts"
 import type { Planned } from "./Planning.ts"
 
 type Removal = Extract<Decision, { readonly action: "remove" }>
 
 const isFull = ({ code }: Errno) => code === "ENOSPC" || code === "EDQUOT"
 
+/** What somebody else is taking away looks broken on the way, and nothing keeps it. */
+const unlessGone = Effect.fnUntraced(function*(pass: Pass, { id }: Row, keep: Effect.Effect<void, IndexBroken>) {
+  const files = yield* Files
+  const there = yield* Effect.result(files.lstat(pass.store.dir(id)))
+  const isGone = Result.isFailure(there) && there.failure.code === "ENOENT"
+  yield* isGone ? pass.session.remove(id) : keep
+})
+
 /** @internal */
-export const keepUnknown = Effect.fnUntraced(
-  function*(pass: Pass, row: Row, detail: string, clockAhead = false) {
-    const { id } = row
-    const files = yield* Files
-    const there = yield* Effect.result(files.lstat(pass.store.dir(id)))
-    // What somebody else is taking away looks broken on the way.
-    if (Result.isFailure(there) && there.failure.code === "ENOENT") return yield* pass.session.remove(id)
-    yield* pass.session.put(unknownRow(row, detail, pass.now))
-    yield* tellKept(pass, id, KeepReason.Unknown({ detail }), clockAhead)
-  }
-)
+export const keepUnknown = (pass: Pass, row: Row, detail: string, clockAhead = false) =>
+  unlessGone(
+    pass,
+    row,
+    Effect.andThen(
+      pass.session.put(unknownRow(row, detail, pass.now)),
+      tellKept(pass, row.id, KeepReason.Unknown({ detail }), clockAhead)
+    )
+  )
 
 /** Nor is it asked for again before a look has found it free. */
 const keepLive = Effect.fnUntraced(
@@ -69,17 +75,17 @@ export const keepUnclaimed = Effect.fnUntraced(
 )
 
 /** @internal */
-export const keepFailed = Effect.fnUntraced(function*(
-  pass: Pass,
-  row: Row,
-  why: string,
-  debt: "failed" | "notUndone" = "failed"
-) {
-  yield* pass.session.put({ ...row, failures: row.failures + 1, lookedAt: pass.now })
-  pass.ledger.left[debt]++
-  pass.ledger.failedNow.add(row.id)
-  yield* tellFailure(pass, row.id, why)
-})
+export const keepFailed = (pass: Pass, row: Row, why: string, debt: Failing = "failed") =>
+  unlessGone(
+    pass,
+    row,
+    Effect.gen(function*() {
+      // Told first: the index may break, and a pass that begins anew must not try it, and undo in vain, once more.
+      pass.ledger.failedNow.set(row.id, debt)
+      yield* tellFailure(pass, row.id, why)
+      yield* pass.session.put({ ...row, failures: row.failures + 1, lookedAt: pass.now })
+    })
+  )
 
 /** What a plan removes is left over until it is tried: a pass may be stopped at any moment. */
 const leaveOver = ({ ledger: { left } }: Pass, row: Row, bundles: 1 | -1) => {
@@ -129,10 +135,9 @@ const conclude = Effect.fnUntraced(
   }
 )
 
-/** It is there no more, or the trash takes no more before it is swept, or the system would not have it moved. */
+/** The trash takes no more before it is swept, or the system would not have it moved. */
 const keepUnmoved = Effect.fnUntraced(function*(pass: Pass, row: Row, errno: Errno) {
-  if (errno.code === "ENOENT") return yield* pass.session.remove(row.id)
-  if (!isFull(errno)) return yield* keepFailed(pass, row, errno.message, "failed")
+  if (!isFull(errno)) return yield* keepFailed(pass, row, errno.message)
   pass.ledger.trashFull = errno.message
   leaveOver(pass, row, 1)
 })

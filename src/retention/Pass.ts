@@ -44,6 +44,13 @@ export interface Pass extends Frame {
 }
 
 /**
+ * What is owed of a bundle of which something failed.
+ *
+ * @internal
+ */
+export type Failing = "failed" | "notUndone"
+
+/**
  * What a pass has done so far. It is kept outside the steps, so that a pass that is stopped can still say it.
  *
  * @internal
@@ -61,8 +68,8 @@ export interface Ledger {
   readonly expired: Array<Report["expired"][number]>
   /** Bytes of bundles that were packed, or were to be. */
   packed: number
-  /** Bundles whose removal the system refused in this pass, and how many were tried that had failed in an earlier one. */
-  readonly failedNow: Set<RunId>
+  /** Bundles that failed in this pass, and how many were tried that had failed in an earlier one. */
+  readonly failedNow: Map<RunId, Failing>
   retried: number
   /** Crashed runs whose record could not be brought to its end, on a full disk for one, and why. */
   readonly unwritten: Map<RunId, string>
@@ -78,6 +85,7 @@ export interface Ledger {
   /** Entries of the trash that are gone. */
   emptied: number
   freedBytes: number
+  /** Counted anew by a pass that begins anew; those that failed are in {@link failedNow}. */
   left: { -readonly [Key in keyof Leftovers]: Leftovers[Key] }
   readonly tell: (event: PassEvent) => Effect.Effect<void>
 }
@@ -103,7 +111,7 @@ export const noLeftovers = (): Ledger["left"] => ({
 export const makeLedger = (tell: Ledger["tell"]): Ledger => ({
   looked: 0,
   refused: new Set(),
-  failedNow: new Set(),
+  failedNow: new Map(),
   retried: 0,
   trashFull: undefined,
   removed: [],

@@ -65,15 +65,22 @@ const judge = Effect.fnUntraced(function*(pass: Pass, record: RunRecord, row: Ro
   return { fresh, reason: reason?._tag === tier ? reason : undefined }
 })
 
+/** What is known of a bundle that so many names were moved out of, which lie in the trash. */
+const movedOut = ({ ledger }: Pass, row: Row, entries: number): Row => {
+  if (entries === 0) return row
+  ledger.left.inTrash++
+  return { ...row, bytes: undefined }
+}
+
 const trim = Effect.fnUntraced(function*(pass: Pass, claim: Claim, row: Row) {
   const { fresh, reason, record } = yield* askAgain(pass, claim, row, "TrimAfter")
   if (record.id !== row.id) return yield* Acting.keepUnknown(pass, row, `its record is that of ${record.id}`)
   if (reason?._tag !== "TrimAfter") return yield* pass.session.put(fresh)
   const paths = yield* Effect.orDie(Effect.fromResult(checkPaths(reason.paths)))
-  const { bytes } = yield* trimClaimed(pass.store.root, claim, paths, { brief: true })
-  pass.ledger.left.inTrash += bytes > 0 ? 1 : 0
+  const { bytes, entries } = yield* trimClaimed(pass.store.root, claim, paths, { brief: true })
+  const moved = movedOut(pass, fresh, entries)
   yield* tellTrimmed(pass, { id: row.id, reason, bytes })
-  yield* pass.session.put({ ...fresh, trimmed: true, bytes: undefined })
+  yield* pass.session.put({ ...moved, trimmed: true })
 })
 
 /** The time is over before the archive is whole: then it comes last the next time, and others get their turn. */
@@ -115,7 +122,8 @@ const keep = Effect.fnUntraced(function*(pass: Pass, row: Row, error: Failure) {
   }
   if (reason._tag === "Late") return yield* tooLong(pass, row)
   if (reason._tag === "Changed") return yield* tellKept(pass, row.id, KeepReason.Changed(), false)
-  yield* Acting.keepFailed(pass, row, error.message)
+  const now = reason._tag === "Partial" ? movedOut(pass, row, reason.moved) : row
+  yield* Acting.keepFailed(pass, now, error.message)
 })
 
 const takeOne = Effect.fnUntraced(function*(
