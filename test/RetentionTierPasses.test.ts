@@ -365,6 +365,19 @@ describe("the limits of the archive", () => {
       })
     ))
 
+  it.live("what failed in one pass and went in a later one has not failed", () =>
+    inStore((root, now) =>
+      Effect.gen(function*() {
+        const made = yield* archived(root, now, [30, 29, 28])
+        let tries = 0
+        const unlink: FilesApi["unlink"] = (path) =>
+          path === Archives.pathOf(root, made[0]!.id) && ++tries === 1 ? failing("EIO", "unlink") : node.unlink(path)
+        const rounds = untilPaid({ policy: { archiveMaxAge: "1 day" }, budget: { maxRemoved: 1 } })
+        const all = yield* rounds.pipe(withFiles({ unlink }))
+        assert.deepStrictEqual([expiredBy(all).length, all.failed, all.debt, tries], [3, [], null, 2])
+      })
+    ))
+
   it.live("list no day that has not moved, and leave one that is being restored", () =>
     inStore((root, now) =>
       Effect.gen(function*() {
