@@ -19,6 +19,7 @@ import { inStore, prune } from "./support/Pruning.ts"
 import { everything } from "./support/Snapshot.ts"
 import { ids, present } from "./support/Stores.ts"
 import { day, hour } from "./support/Time.ts"
+import { at as undoneAt } from "./support/Undo.ts"
 
 const listed = Effect.map(Stream.runCollect(RunArchive.list), (entries) => entries.map(({ id }) => id))
 
@@ -104,11 +105,51 @@ describe("the tiers of a pass", () => {
         const before = everything(root)
         const report = yield* prune({ trim: "3 days", archive: "10 days" }, { dryRun: true })
         assert.deepStrictEqual(everything(root), before)
-        assert.deepStrictEqual(trimmedBy(report), ids([old!, due!]))
+        assert.deepStrictEqual([trimmedBy(report), archivedBy(report)], [ids([old!, due!]), ids([old!])])
         const real = yield* prune({ trim: "3 days", archive: "10 days" })
         assert.deepStrictEqual([trimmedBy(real), archivedBy(real)], [ids([old!, due!]), ids([old!])])
       })
     ))
+
+  const rewrite = ({ dir }: Made, change: object) =>
+    NFS.writeFileSync(`${dir}/run.json`, JSON.stringify({ ...recordAt(dir), ...change }))
+  const hinder: Record<string, (one: Made) => void> = {
+    "its record is that of another": (one) => rewrite(one, { id: "20260101T000000000Z-aaaaaaaa" }),
+    "its record is torn": ({ dir }) => NFS.writeFileSync(`${dir}/run.json`, "{"),
+    "its lease is a directory": ({ dir }) => {
+      NFS.rmSync(`${dir}/lease`)
+      NFS.mkdirSync(`${dir}/lease`)
+    },
+    "it was pinned": (one) => rewrite(one, { pin: { reason: "mine", at: new Date().toISOString() } }),
+    "it has gone": ({ dir }) => NFS.rmSync(dir, { recursive: true }),
+    "it cannot be undone": (one) => rewrite(one, { onRemove: [{ id: "a", at: undoneAt, undo: { type: "rite" } }] }),
+    "it is held": () => {}
+  }
+
+  it.live.each(
+    Object.entries(hinder).flatMap(([why, hindrance]) =>
+      (["trim", "archive"] as const).map((tier) => [tier, why, hindrance] as const)
+    )
+  )(
+    "of a dry run say no more than would be done: of %s where %s",
+    ([tier, why, hindrance]) =>
+      inStore((root, now) =>
+        Effect.gen(function*() {
+          const store = yield* RunStore.RunStore
+          const [one, other] = [30, 29].map((daysAgo) => aged(root, now, daysAgo))
+          // From here on a pass takes it for one that has ended, and looks no more.
+          yield* prune({ maxBundles: 100 })
+          hindrance(one!)
+          if (why === "it is held") yield* store.resume(one!.id)
+          const told = ({ archived, debt, failed, kept, trimmed }: Report) =>
+            [archived.map(({ id }) => id), debt?.reasons, failed, kept, trimmed.map(({ id }) => id)] as const
+          const policy = { [tier]: "10 days" }
+          const dry = told(yield* prune(policy, { dryRun: true }))
+          assert.deepStrictEqual(dry, told(yield* prune(policy)))
+          if (tier === "archive") assert.deepStrictEqual(dry[0], [other!.id])
+        }).pipe(Effect.scoped)
+      )
+  )
 
   it.live("do no more than the budget, and the rest is debt that later passes pay", () =>
     inStore((root, now) =>

@@ -12,6 +12,13 @@ import type { Entry, RunStore } from "../RunStore.ts"
 import type { StoreError } from "../StoreError.ts"
 import { type Frame, isOver, type Pass, rowOf, tellFailure, tellRecovery } from "./Pass.ts"
 
+/**
+ * What is wrong with a bundle in which lies the record of another.
+ *
+ * @internal
+ */
+export const foreign = ({ id }: RunRecord): string => `its record is that of ${id}`
+
 /** @internal */
 export const unknownRow = (row: Row, problem: string, now: number): Row => ({
   ...row,
@@ -77,7 +84,7 @@ const read = Effect.fnUntraced(function*(
 ): Effect.fn.Return<Row | undefined, never, RunStore> {
   if (Result.isFailure(entry.record)) return unknownRow(row, entry.record.failure.message, pass.now)
   const record = entry.record.success
-  if (record.id !== entry.id) return unknownRow(row, `its record is that of ${record.id}`, pass.now)
+  if (record.id !== entry.id) return unknownRow(row, foreign(record), pass.now)
   // One that has ended and was held all the same is asked about again, lest it be claimed in vain each time.
   if (isTerminal(record) && row.state !== "running") return yield* rowOf(pass, record, row, "finished")
   const liveness = yield* pass.store.liveness(entry)

@@ -3,12 +3,12 @@
  * after everything was asked again of the record as it is then.
  */
 import * as Effect from "effect/Effect"
-import * as Result from "effect/Result"
 import type * as Scope from "effect/Scope"
 import * as Archiving from "../archive/Archiving.ts"
 import type { ArchiveError } from "../ArchiveError.ts"
 import * as RecordFile from "../internal/RecordFile.ts"
 import { trimClaimed } from "../internal/Trimming.ts"
+import * as Withdrawal from "../internal/Withdrawal.ts"
 import type { Claim, LeaseError } from "../Lease.ts"
 import { describeFailures } from "../OnRemove.ts"
 import * as Recovery from "../Recovery.ts"
@@ -22,6 +22,7 @@ import type { TrimError } from "../TrimError.ts"
 import { covers } from "../TrimHistory.ts"
 import { checkPaths } from "../TrimPaths.ts"
 import * as Acting from "./Acting.ts"
+import { foreign } from "./Looking.ts"
 import { factsOf, isOver, type Pass, rowOf, tellArchived, tellKept, tellTrimmed } from "./Pass.ts"
 import { measure } from "./Planning.ts"
 
@@ -59,7 +60,8 @@ const askAgain = Effect.fnUntraced(function*(pass: Pass, claim: Claim, row: Row,
 
 const judge = Effect.fnUntraced(function*(pass: Pass, record: RunRecord, row: Row, tier: Tier) {
   const { policy } = pass
-  const trimmed = policy.trim !== undefined && covers(record, policy.trim.paths)
+  // Of a dry run no record tells.
+  const trimmed = policy.trim !== undefined && (covers(record, policy.trim.paths) || (pass.dryRun && row.trimmed))
   const fresh = { ...(yield* rowOf(pass, record, row, "finished")), trimmed }
   const reason = tierOf({ ...factsOf(fresh), liveness: "dead", trimmed }, policy, pass.now)
   return { fresh, reason: reason?._tag === tier ? reason : undefined }
@@ -74,7 +76,7 @@ const movedOut = ({ ledger }: Pass, row: Row, entries: number): Row => {
 
 const trim = Effect.fnUntraced(function*(pass: Pass, claim: Claim, row: Row) {
   const { fresh, reason, record } = yield* askAgain(pass, claim, row, "TrimAfter")
-  if (record.id !== row.id) return yield* Acting.keepUnknown(pass, row, `its record is that of ${record.id}`)
+  if (record.id !== row.id) return yield* Acting.keepUnknown(pass, row, foreign(record))
   if (reason?._tag !== "TrimAfter") return yield* pass.session.put(fresh)
   const paths = yield* Effect.orDie(Effect.fromResult(checkPaths(reason.paths)))
   const { bytes, entries } = yield* trimClaimed(pass.store.root, claim, paths, { brief: true })
@@ -91,7 +93,7 @@ const tooLong = Effect.fnUntraced(function*(pass: Pass, row: Row) {
 
 const archive = Effect.fnUntraced(function*(pass: Pass, claim: Claim, row: Row) {
   const { fresh, reason, record } = yield* askAgain(pass, claim, row, "ArchiveAfter")
-  if (record.id !== row.id) return yield* Acting.keepUnknown(pass, row, `its record is that of ${record.id}`)
+  if (record.id !== row.id) return yield* Acting.keepUnknown(pass, row, foreign(record))
   if (reason?._tag !== "ArchiveAfter") return yield* pass.session.put(fresh)
   const { bytes } = yield* Archiving.archive(pass.store.root, claim, {
     until: pass.until,
@@ -126,6 +128,27 @@ const keep = Effect.fnUntraced(function*(pass: Pass, row: Row, error: Failure) {
   yield* Acting.keepFailed(pass, now, error.message)
 })
 
+/** What a tier would make of a bundle that nobody works in. */
+const foresee = Effect.fnUntraced(function*(pass: Pass, row: Row, tier: Tier, found: RunRecord) {
+  if (found.id !== row.id) return yield* Acting.keepUnknown(pass, row, foreign(found))
+  const record = yield* Acting.ended(pass, row, found)
+  const { fresh, reason } = yield* judge(pass, record, row, tier)
+  if (reason === undefined) return yield* pass.session.put(fresh)
+  if (reason._tag === "TrimAfter") {
+    yield* tellTrimmed(pass, { id: row.id, reason, bytes: undefined })
+    return yield* pass.session.put({ ...fresh, trimmed: true })
+  }
+  const failures = Withdrawal.notUndoable(record)
+  if (failures.length > 0) return yield* Acting.keepFailed(pass, row, describeFailures(failures), "notUndone")
+  yield* tellArchived(pass, { id: row.id, reason, bytes: undefined })
+})
+
+const claimAndTake = Effect.fnUntraced(function*(pass: Pass, row: Row, tier: Tier) {
+  const target = { id: row.id, dir: pass.store.dir(row.id) }
+  const claim = yield* pass.lease.claim(target, { announce: true })
+  yield* (tier === "TrimAfter" ? trim : archive)(pass, claim, row)
+})
+
 const takeOne = Effect.fnUntraced(function*(
   pass: Pass,
   row: Row,
@@ -135,11 +158,10 @@ const takeOne = Effect.fnUntraced(function*(
   ledger.looked++
   const before = ledger.trimmed.length + ledger.archived.length
   const isCounted = ledger.kept.has(row.id)
-  const target = { id: row.id, dir: pass.store.dir(row.id) }
-  const step = (claim: Claim): Effect.Effect<void, Failure | IndexBroken, RunStore | Scope.Scope> =>
-    tier === "TrimAfter" ? trim(pass, claim, row) : archive(pass, claim, row)
-  yield* pass.lease.claim(target, { announce: true }).pipe(
-    Effect.flatMap(step),
+  const take: Effect.Effect<void, Failure | IndexBroken, RunStore | Scope.Scope> = pass.dryRun
+    ? Acting.foresee(pass, row, false, (record) => foresee(pass, row, tier, record))
+    : claimAndTake(pass, row, tier)
+  yield* take.pipe(
     Effect.catchIf(isFailure, (error) => keep(pass, row, error)),
     Effect.scoped,
     Effect.uninterruptible
@@ -147,21 +169,6 @@ const takeOne = Effect.fnUntraced(function*(
   // Until now it was one of those that no step had looked at.
   if (!isCounted && ledger.kept.has(row.id)) ledger.keptElsewhere = Math.max(0, ledger.keptElsewhere - 1)
   if (ledger.trimmed.length + ledger.archived.length === before) ledger.refused.add(row.id)
-})
-
-/** A claim makes a lease where there is none, and so a dry run only asks. */
-const foresee = Effect.fnUntraced(function*(
-  pass: Pass,
-  row: Row,
-  tier: Tier
-): Effect.fn.Return<void, IndexBroken, RunStore> {
-  pass.ledger.looked++
-  const entry = yield* Effect.result(pass.store.get(row.id))
-  if (Result.isFailure(entry) || Result.isFailure(entry.success.record)) return
-  const { reason } = yield* judge(pass, entry.success.record.success, row, tier)
-  if (reason === undefined || (yield* pass.store.liveness(entry.success))._tag !== "Dead") return
-  if (reason._tag === "TrimAfter") yield* tellTrimmed(pass, { id: row.id, reason, bytes: undefined })
-  else yield* tellArchived(pass, { id: row.id, reason, bytes: undefined })
 })
 
 /**
@@ -190,7 +197,7 @@ const work = Effect.fnUntraced(function*(pass: Pass, tier: Tier, before: number,
     else if (tier === "ArchiveAfter" && !(yield* fits(pass, row))) ledger.left[key]++
     else {
       tries++
-      yield* (pass.dryRun ? foresee : takeOne)(pass, row, tier)
+      yield* takeOne(pass, row, tier)
     }
   })
   let reached: Position | undefined
