@@ -137,6 +137,39 @@ export const makeLedger = (tell: Ledger["tell"]): Ledger => ({
 export const isOver = ({ until }: Frame): Effect.Effect<boolean> =>
   Effect.map(Clock.currentTimeMillis, (now) => now >= until)
 
+/**
+ * Rows that are read from the index at a time.
+ *
+ * @internal
+ */
+export const chunk = 64
+
+/**
+ * How many rows may be gone through. So many may be passed over for each that may be read: what is spared, pinned or not
+ * due costs no more than that.
+ *
+ * @internal
+ */
+export const maxScanned = ({ budget }: Frame): number => 16 * budget.maxLooked
+
+/**
+ * Bundles that failed before are tried again, but only so many in one pass, so that they hold up nobody.
+ *
+ * @internal
+ */
+export const maxRetried = 8
+
+/**
+ * Which of them it is the turn of, and how many are left for other passes.
+ *
+ * @internal
+ */
+export const inTurns = (failing: Iterable<Row>, atMost: number) => {
+  const longestAgoFirst = [...failing].sort((left, right) => left.lookedAt - right.lookedAt)
+  const tried = longestAgoFirst.slice(0, Math.max(0, atMost))
+  return { tried, left: longestAgoFirst.length - tried.length }
+}
+
 /** @internal */
 export const tellFailure = ({ ledger }: Frame, id: string, reason: string): Effect.Effect<void> => {
   ledger.failed.push({ id, reason })

@@ -23,18 +23,22 @@ import { covers } from "../TrimHistory.ts"
 import { checkPaths } from "../TrimPaths.ts"
 import * as Acting from "./Acting.ts"
 import { foreign } from "./Looking.ts"
-import { factsOf, isOver, type Pass, rowOf, tellArchived, tellKept, tellTrimmed } from "./Pass.ts"
+import {
+  chunk,
+  factsOf,
+  inTurns,
+  isOver,
+  maxRetried,
+  maxScanned,
+  type Pass,
+  rowOf,
+  tellArchived,
+  tellKept,
+  tellTrimmed
+} from "./Pass.ts"
 import { measure } from "./Planning.ts"
 
 type Tier = TierReason["_tag"]
-
-const chunk = 64
-
-/** So many rows may be passed over for each that may be read. */
-const scannedPerLook = 16
-
-/** Bundles that failed before are tried again, but only so many in one pass, so that they hold up nobody. */
-const maxRetried = 8
 
 /** How far a pass may go: what was trimmed and archived counts as what was removed does. */
 const isSpent = Effect.fnUntraced(function*(pass: Pass) {
@@ -202,7 +206,7 @@ const work = Effect.fnUntraced(function*(pass: Pass, tier: Tier, before: number,
   })
   let reached: Position | undefined
   let isDone = false
-  for (let scanned = 0; scanned < budget.maxLooked * scannedPerLook;) {
+  for (let scanned = 0; scanned < maxScanned(pass);) {
     const rows = yield* next(reached)
     const due = rows.filter((row) => position(row).endedAt < before)
     for (const row of due) {
@@ -218,9 +222,9 @@ const work = Effect.fnUntraced(function*(pass: Pass, tier: Tier, before: number,
   }
   // There may be more of them behind.
   if (!isDone) ledger.left[key]++
-  const longestAgoFirst = failing.sort((left, right) => left.lookedAt - right.lookedAt)
-  for (const row of longestAgoFirst.slice(0, maxRetried)) yield* attempt(row)
-  ledger.left[key] += Math.max(0, longestAgoFirst.length - maxRetried)
+  const { left, tried } = inTurns(failing, maxRetried)
+  for (const row of tried) yield* attempt(row)
+  ledger.left[key] += left
 })
 
 /**
