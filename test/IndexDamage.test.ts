@@ -99,7 +99,7 @@ const prune = Effect.fnUntraced(function*(root: string) {
   return outcome
 })
 
-/** It is a file again, and a pass looks at no more than one with a true index does: at what nobody can read. */
+/** It is a file again, and a pass looks at no more than one with a true index does: at what nobody can read, if at that. */
 const isWholeAgain = Effect.fnUntraced(function*(root: string) {
   const policy: PolicyInput = { maxBundles: 1000, maxBytes: "1 GiB" }
   let passes = 0
@@ -109,7 +109,7 @@ const isWholeAgain = Effect.fnUntraced(function*(root: string) {
     assert.isBelow(passes, 8)
   }
   const { looked } = yield* Retention.run({ policy, budget: { ...patient, maxLooked: 16 } })
-  assert.strictEqual(looked, 3)
+  assert.isAtMost(looked, 3)
   const index = yield* RunIndex
   assert.deepStrictEqual((yield* Effect.scoped(index.open({ dryRun: true }))).kind, { _tag: "file" })
   assert.isTrue(NFS.lstatSync(`${root}/index.db`).isFile())
@@ -270,6 +270,12 @@ describe("an index that breaks under a pass", () => {
 
   const broken = Effect.fail(new IndexBroken({ cause: new Error("torn") }))
 
+  /** A pass asks in its beginning, and for its report. */
+  const once = <A>(ask: Effect.Effect<A, IndexBroken>) => {
+    let asked = 0
+    return Effect.suspend(() => asked++ === 0 ? ask : broken)
+  }
+
   const prune = (change: Change, policy: PolicyInput = { all: true }) =>
     Effect.gen(function*() {
       const index = yield* RunIndex
@@ -282,7 +288,7 @@ describe("an index that breaks under a pass", () => {
     })
 
   it.live.each<readonly [string, Change]>([
-    ["at its end", () => ({ unknowns: broken })],
+    ["at its end", ({ unknowns }) => ({ unknowns: once(unknowns) })],
     ["at its commit", () => ({ commit: broken })]
   ])(
     "%s: no more goes than the budget allows, what is left is counted once, and the trash is swept",

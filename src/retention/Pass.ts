@@ -71,6 +71,8 @@ export interface Ledger {
   /** Bundles that failed in this pass, and how many were tried that had failed in an earlier one. */
   readonly failedNow: Map<RunId, Failing>
   retried: number
+  /** Bundles whose record could not be read, and is as it was then. */
+  readonly asTheyWere: Set<RunId>
   /** Crashed runs whose record could not be brought to its end, on a full disk for one, and why. */
   readonly unwritten: Map<RunId, string>
   readonly kept: Map<RunId, KeepReason>
@@ -120,6 +122,7 @@ export const makeLedger = (tell: Ledger["tell"]): Ledger => ({
   archived: [],
   expired: [],
   packed: 0,
+  asTheyWere: new Set(),
   unwritten: new Map(),
   kept: new Map(),
   holders: new Map(),
@@ -278,6 +281,7 @@ const makeRow = (
   firstSeenEnded: state === "finished" ? before.firstSeenEnded ?? now : undefined,
   bytes: state === "finished" ? before.bytes ?? record.bytes?.value : undefined,
   problem: undefined,
+  stamp: undefined,
   failures: before.failures,
   // Whoever trims asks the record.
   trimmed: false,

@@ -17,7 +17,7 @@ import type { RunId } from "../RunId.ts"
 import { type IndexBroken, type Position, position, type Row } from "../RunIndex.ts"
 import type { RunStore } from "../RunStore.ts"
 import { isSettled } from "./Discovery.ts"
-import { look } from "./Looking.ts"
+import { isAsItWas, look } from "./Looking.ts"
 import { chunk, factsOf, inTurns, isOver, maxRetried, maxScanned, type Pass } from "./Pass.ts"
 
 /** @internal */
@@ -117,7 +117,8 @@ const makeWindow = (pass: Pass) => {
   const rows = new Map<RunId, Row>()
   const failing = new Map<RunId, Row>()
   const take = Effect.fnUntraced(function*(row: Row) {
-    const isFresh = row.lookedAt >= pass.now || (row.state === "finished" && !(yield* mayBeUnpinned(pass, row)))
+    const isFresh = row.lookedAt >= pass.now ||
+      (yield* row.state === "finished" ? Effect.map(mayBeUnpinned(pass, row), (may) => !may) : isAsItWas(pass, row))
     const mayLook = ledger.looked < pass.budget.maxLooked && !(yield* isOver(pass))
     const fresh = isFresh || !mayLook ? row : yield* look(pass, row)
     if (fresh !== undefined) rows.set(fresh.id, fresh)
