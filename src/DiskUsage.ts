@@ -216,7 +216,7 @@ const measureSingle = Effect.fnUntraced(function*(path: string) {
   const info = yield* Effect.result(files.lstat(path))
   return Result.isSuccess(info)
     ? { ...nothing, bytes: info.success.allocated, entries: 1 }
-    : { ...nothing, unreadable: info.failure.code === "ENOENT" ? 0 : 1 }
+    : { ...nothing, unreadable: Tree.hasVanished(info.failure) ? 0 : 1 }
 })
 
 const measureWalk = (path: string, options: MeasureOptions, choice: Choice) =>
