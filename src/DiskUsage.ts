@@ -90,10 +90,15 @@ const makeTally = () => {
   }
 }
 
+interface Directory {
+  readonly name: Buffer
+  /** Whether it counts, and with it all that lies in it. */
+  readonly isCounted: boolean
+}
+
 interface Frame {
-  readonly directories: Array<Buffer>
-  /** Whether what lies in it counts, since it does itself. */
-  readonly counts: boolean
+  readonly directories: Array<Directory>
+  readonly isCounted: boolean
 }
 
 interface Task extends MeasureOptions {
@@ -151,11 +156,11 @@ const measureFrom = Effect.fnUntraced(function*(walk: Tree.Walk, task: Task) {
     for (let piece = yield* listing.read; piece.length > 0; piece = yield* listing.read) {
       yield* breathe
       for (const { kind, name } of piece) {
-        const isChosen = !frame.counts && choice.isChosen(walk.shown(name))
+        const isChosen = !frame.isCounted && choice.isChosen(walk.shown(name))
         if (isChosen) choice.chosen(walk, name)
-        const isCounted = frame.counts || isChosen
+        const isCounted = frame.isCounted || isChosen
         if (kind === "directory") {
-          if (isCounted || choice.mayHold(walk.shown(name))) frame.directories.push(name)
+          if (isCounted || choice.mayHold(walk.shown(name))) frame.directories.push({ name, isCounted })
         } else if (!isCounted) continue
         else if (yield* admits) yield* look(name)
         else return
@@ -165,7 +170,7 @@ const measureFrom = Effect.fnUntraced(function*(walk: Tree.Walk, task: Task) {
 
   /** Looks at what is in the innermost directory, and leaves the directories that are in it for later. */
   const read = Effect.fnUntraced(function*(isCounted: boolean) {
-    const frame: Frame = { directories: [], counts: isCounted }
+    const frame: Frame = { directories: [], isCounted }
     yield* files.listAt(walk.place()).pipe(
       Effect.flatMap((listing) => Effect.ensuring(readThrough(listing, frame), listing.close)),
       Effect.catch((cause) => Effect.sync(() => miss(cause, isCounted)))
@@ -173,8 +178,7 @@ const measureFrom = Effect.fnUntraced(function*(walk: Tree.Walk, task: Task) {
     stack.push(frame)
   })
 
-  const enter = Effect.fnUntraced(function*(name: Buffer) {
-    const isCounted = stack.at(-1)?.counts === true || choice.isChosen(walk.shown(name))
+  const enter = Effect.fnUntraced(function*({ isCounted, name }: Directory) {
     const entered = yield* Effect.result(walk.enter(name))
     if (Result.isFailure(entered)) return miss(entered.failure, isCounted, name)
     if (isCounted) tally.add(entered.success)
@@ -212,7 +216,7 @@ const measureSingle = Effect.fnUntraced(function*(path: string) {
   const info = yield* Effect.result(files.lstat(path))
   return Result.isSuccess(info)
     ? { ...nothing, bytes: info.success.allocated, entries: 1 }
-    : { ...nothing, unreadable: info.failure.code === "ENOENT" ? 0 : 1 }
+    : { ...nothing, unreadable: Tree.hasVanished(info.failure) ? 0 : 1 }
 })
 
 const measureWalk = (path: string, options: MeasureOptions, choice: Choice) =>

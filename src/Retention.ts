@@ -135,6 +135,7 @@ const withIndex = Effect.fnUntraced(function*(frame: Frame) {
 const reportOf = Effect.fnUntraced(function*(frame: Frame, otherPass: boolean, stopped: boolean) {
   const { budget, dryRun, ledger, policy } = frame
   const left = { ...ledger.left, stopped: stopped ? 1 : 0 }
+  for (const debt of ledger.failedNow.values()) left[debt]++
   const kept = countKinds(ledger.kept.values())
   const kind = reasonKind(RetentionPolicy.isEmpty(policy) ? KeepReason.EmptyPolicy() : KeepReason.WithinLimits())
   if (ledger.keptElsewhere > 0) kept[kind] = (kept[kind] ?? 0) + ledger.keptElsewhere

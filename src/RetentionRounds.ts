@@ -13,9 +13,13 @@ import type { Report } from "./RetentionReport.ts"
 import type { RunIndex } from "./RunIndex.ts"
 import type { RunStore } from "./RunStore.ts"
 
-/** What failed once and was removed later did not fail. */
+/** Everything that a pass has done to a bundle or an archive. */
+const doneBy = ({ archived, expired, recovered, removed, trimmed }: Report) =>
+  [removed, recovered, trimmed, archived, expired].flat()
+
+/** What failed once and was done later did not fail. */
 const failuresOf = (before: Report, after: Report): Report["failed"] => {
-  const later = new Set([...after.failed, ...after.removed, ...after.trimmed, ...after.archived].map(({ id }) => id))
+  const later = new Set([...after.failed, ...doneBy(after)].map(({ id }) => id))
   return [...before.failed.filter(({ id }) => !later.has(id)), ...after.failed]
 }
 
@@ -37,8 +41,7 @@ const mayGoOn = ({ debt, dryRun, otherPass, stopped }: Report) =>
 
 /** A pass that changed nothing, and left what the one before it left, will not be helped by another like it. */
 const isStuck = (before: Report, after: Report) =>
-  after.removed.length === 0 && after.recovered.length === 0 && after.freedBytes === 0 &&
-  after.trimmed.length === 0 && after.archived.length === 0 && after.expired.length === 0 &&
+  doneBy(after).length === 0 && after.freedBytes === 0 &&
   JSON.stringify(before.debt) === JSON.stringify(after.debt)
 
 const mayNeedMore = ({ debt }: Report) =>

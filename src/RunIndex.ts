@@ -39,6 +39,8 @@ export interface Row {
   readonly bytes: number | undefined
   /** What is wrong with it, if it is `unknown`. */
   readonly problem: string | undefined
+  /** What the file of its record looked like, if that is what is wrong: while it looks so it need not be read again. */
+  readonly stamp: string | undefined
   /** How often an attempt to remove it has failed. */
   readonly failures: number
   /** Whether it has been trimmed, by the globs that were asked for last; of those that are not the record is asked. */

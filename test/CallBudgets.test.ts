@@ -5,18 +5,21 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as NFS from "node:fs"
+import type { FilesApi } from "../src/internal/Files.ts"
 import * as Retention from "../src/Retention.ts"
 import { untilPaid } from "../src/RetentionRounds.ts"
 import * as Run from "../src/Run.ts"
-import { watch } from "./support/Doors.ts"
+import { withFiles } from "./fixtures/sweeps.ts"
+import { bundles } from "./support/CommandLine.ts"
+import { hourAgo, watch } from "./support/Doors.ts"
 import { series } from "./support/Fabricate.ts"
 import { inStore } from "./support/Stores.ts"
 import { day, hour, minute } from "./support/Time.ts"
 
 /** The calls that an effect makes at the doors to the disk and to the locks, by name. */
-const callsOf = Effect.fnUntraced(function*<A, E, R>(effect: Effect.Effect<A, E, R>) {
+const callsOf = Effect.fnUntraced(function*<A, E, R>(effect: Effect.Effect<A, E, R>, changed?: Partial<FilesApi>) {
   const calls = new Map<string, number>()
-  yield* watch((call) => Effect.sync(() => void calls.set(call, (calls.get(call) ?? 0) + 1)))(effect)
+  yield* watch((call) => Effect.sync(() => void calls.set(call, (calls.get(call) ?? 0) + 1)), changed)(effect)
   return calls
 })
 
@@ -74,5 +77,24 @@ describe("calls to the disk", () => {
         )
       assert.strictEqual(yield* counted(2, 10), yield* counted(2, 1000))
       assert.strictEqual((yield* counted(12, 10)) - (yield* counted(2, 10)), 10)
+    }))
+
+  it.live("of a pass with nothing to do where records are torn or gone: one look at each, and nothing is written", () =>
+    Effect.gen(function*() {
+      const counted = (torn: number) =>
+        inStore((root) =>
+          Effect.gen(function*() {
+            yield* settled(root, 2, 100)
+            const dirs = bundles(root)
+            for (const dir of dirs.slice(0, torn)) NFS.writeFileSync(`${dir}/run.json`, "{")
+            for (const dir of dirs.slice(torn, 2 * torn)) NFS.rmSync(`${dir}/run.json`)
+            NFS.rmSync(`${root}/index.db`)
+            yield* untilPaid({ policy, budget: large }).pipe(withFiles(hourAgo))
+            const calls = yield* callsOf(Retention.run({ policy }), hourAgo)
+            assert.isUndefined(calls.get("fsync"))
+            return sum(calls)
+          })
+        )
+      assert.isAtMost((yield* counted(20)) - (yield* counted(0)), 3 * 20)
     }))
 })

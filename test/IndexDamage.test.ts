@@ -17,6 +17,7 @@ import { bundle, series } from "./support/Fabricate.ts"
 import { reseal, sql } from "./support/IndexPlace.ts"
 import { ids, inStore, isSwept, makeStore, present, removedBy, withRoot, type World, world } from "./support/Stores.ts"
 import { day, hour, minute } from "./support/Time.ts"
+import * as Undo from "./support/Undo.ts"
 import { fixture } from "./support/Worker.ts"
 
 const now = Date.now()
@@ -98,7 +99,7 @@ const prune = Effect.fnUntraced(function*(root: string) {
   return outcome
 })
 
-/** It is a file again, and a pass looks at no more than one with a true index does: at what nobody can read. */
+/** It is a file again, and a pass looks at no more than one with a true index does: at what nobody can read, if at that. */
 const isWholeAgain = Effect.fnUntraced(function*(root: string) {
   const policy: PolicyInput = { maxBundles: 1000, maxBytes: "1 GiB" }
   let passes = 0
@@ -108,7 +109,7 @@ const isWholeAgain = Effect.fnUntraced(function*(root: string) {
     assert.isBelow(passes, 8)
   }
   const { looked } = yield* Retention.run({ policy, budget: { ...patient, maxLooked: 16 } })
-  assert.strictEqual(looked, 3)
+  assert.isAtMost(looked, 3)
   const index = yield* RunIndex
   assert.deepStrictEqual((yield* Effect.scoped(index.open({ dryRun: true }))).kind, { _tag: "file" })
   assert.isTrue(NFS.lstatSync(`${root}/index.db`).isFile())
@@ -269,6 +270,12 @@ describe("an index that breaks under a pass", () => {
 
   const broken = Effect.fail(new IndexBroken({ cause: new Error("torn") }))
 
+  /** A pass asks in its beginning, and for its report. */
+  const once = <A>(ask: Effect.Effect<A, IndexBroken>) => {
+    let asked = 0
+    return Effect.suspend(() => asked++ === 0 ? ask : broken)
+  }
+
   const prune = (change: Change, policy: PolicyInput = { all: true }) =>
     Effect.gen(function*() {
       const index = yield* RunIndex
@@ -281,7 +288,7 @@ describe("an index that breaks under a pass", () => {
     })
 
   it.live.each<readonly [string, Change]>([
-    ["at its end", () => ({ unknowns: broken })],
+    ["at its end", ({ unknowns }) => ({ unknowns: once(unknowns) })],
     ["at its commit", () => ({ commit: broken })]
   ])(
     "%s: no more goes than the budget allows, what is left is counted once, and the trash is swept",
@@ -314,6 +321,23 @@ describe("an index that breaks under a pass", () => {
           const done = made.filter(({ dir }) => !NFS.existsSync(`${dir}/temp/file`))
           assert.isNotEmpty(done)
           assert.deepStrictEqual(report[what].map(({ id }) => id), ids(done))
+        })
+      )
+  )
+
+  it.live.each<readonly [string, PolicyInput]>([
+    ["removed", { all: true }],
+    ["archived", { archive: "1 milli" }]
+  ])(
+    "after something could not be %s: that is not tried again, and is debt",
+    ([_, policy]) =>
+      inStore((root) =>
+        Effect.gen(function*() {
+          const bad = Undo.made(root, [Undo.shell(`echo tried >> ${root}/tries; false`)])
+          const report = yield* prune(({ put }) => ({ put: (row) => row.failures > 0 ? broken : put(row) }), policy)
+          assert.deepStrictEqual(Undo.lines(`${root}/tries`), ["tried"])
+          assert.deepStrictEqual(report.failed.map(({ id }) => id), [bad.id])
+          assert.deepStrictEqual(report.debt?.reasons, { notUndone: 1 })
         })
       )
   )

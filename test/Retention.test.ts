@@ -6,13 +6,14 @@ import * as Result from "effect/Result"
 import * as Stream from "effect/Stream"
 import * as NFS from "node:fs"
 import { Errno } from "../src/internal/Errno.ts"
-import { Files, node } from "../src/internal/Files.ts"
+import { Files, type FilesApi, node } from "../src/internal/Files.ts"
 import * as Retention from "../src/Retention.ts"
 import type { PolicyInput } from "../src/RetentionPolicy.ts"
 import type { Report } from "../src/RetentionReport.ts"
 import { untilPaid } from "../src/RetentionRounds.ts"
 import * as Run from "../src/Run.ts"
 import * as RunStore from "../src/RunStore.ts"
+import { failing, withFiles } from "./fixtures/sweeps.ts"
 import { bundle, series } from "./support/Fabricate.ts"
 import { ids, inStore, prune } from "./support/Pruning.ts"
 import { day, hour } from "./support/Time.ts"
@@ -277,6 +278,24 @@ describe("a pass", () => {
         assert.strictEqual((yield* present).length, 20)
         yield* untilPaid({ policy: { all: true } })
         assert.deepStrictEqual(yield* present, [])
+      })
+    ))
+
+  it.live("in rounds: what could not be brought to its end in the first and was in the next has not failed", () =>
+    inStore((root, now) =>
+      Effect.gen(function*() {
+        series(root, 3, now - day)
+        const crashed = bundle(root, { startedAt: now - day, status: "running" })
+        let writes = 0
+        const open: FilesApi["open"] = (path, ...how) =>
+          // By the first look, and once more at the end of the pass.
+          path.startsWith(`${crashed.dir}/run.json.`) && ++writes <= 2
+            ? failing("ENOSPC", "open")
+            : node.open(path, ...how)
+        const rounds = untilPaid({ policy: { maxBundles: 1 }, budget: { maxRemoved: 1 } })
+        const all = yield* rounds.pipe(withFiles({ open }))
+        assert.deepStrictEqual([all.recovered, all.failed, all.debt], [[{ id: crashed.id }], [], null])
+        assert.strictEqual(writes, 3)
       })
     ))
 

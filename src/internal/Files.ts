@@ -27,6 +27,8 @@ export interface Info {
   /** Bytes allocated on the disk, not the length of the content. */
   readonly allocated: number
   readonly mtimeNanos: bigint
+  /** When it was last changed in any way, which nobody can set. */
+  readonly ctimeNanos: bigint
 }
 
 /** @internal */
@@ -170,7 +172,8 @@ const toInfo = (stats: NFS.BigIntStats): Info => ({
   nlink: Number(stats.nlink),
   size: Number(stats.size),
   allocated: Number(stats.blocks) * 512,
-  mtimeNanos: stats.mtimeNs
+  mtimeNanos: stats.mtimeNs,
+  ctimeNanos: stats.ctimeNs
 })
 
 const sync = <A>(call: string, path: string, evaluate: () => A): Effect.Effect<A, Errno> =>

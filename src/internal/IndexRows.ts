@@ -35,7 +35,7 @@ export const toValues = (row: Row): ReadonlyArray<Value> => [
   Math.max(0, whole(row.failures)),
   row.trimmed ? 1 : 0,
   Math.max(0, whole(row.lookedAt)),
-  JSON.stringify([row.name, row.tags, row.pin ?? null, row.problem ?? null])
+  JSON.stringify([row.name, row.tags, row.pin ?? null, row.problem ?? null, row.stamp ?? null])
 ]
 
 /**
@@ -54,6 +54,7 @@ export const listed = (id: RunId): Row => ({
   firstSeenEnded: undefined,
   bytes: undefined,
   problem: undefined,
+  stamp: undefined,
   failures: 0,
   trimmed: false,
   lookedAt: 0
@@ -91,8 +92,9 @@ export const fromCells = (cells: Cells): Row | undefined => {
   if (!isNatural(failures) || !isNatural(lookedAt) || !isBit(trimmed)) return undefined
   const parsed = parse(words)
   if (!Array.isArray(parsed)) return undefined
-  const [name, tags, pin, problem] = parsed as ReadonlyArray<unknown>
+  const [name, tags, pin, problem, stamp = null] = parsed as ReadonlyArray<unknown>
   if (!isText(name) || !isTags(tags) || !isTextOrNull(pin) || !isTextOrNull(problem)) return undefined
+  if (!isTextOrNull(stamp)) return undefined
   return {
     id,
     state,
@@ -104,6 +106,7 @@ export const fromCells = (cells: Cells): Row | undefined => {
     firstSeenEnded: firstSeenEnded ?? undefined,
     bytes: bytes ?? undefined,
     problem: problem ?? undefined,
+    stamp: stamp ?? undefined,
     failures,
     trimmed: trimmed === 1,
     lookedAt

@@ -11,28 +11,34 @@ import { describeDoubt } from "../Liveness.ts"
 import { describeFailures } from "../OnRemove.ts"
 import { type Decision, recheck } from "../RetentionDecision.ts"
 import { KeepReason } from "../RetentionReason.ts"
-import type { Row } from "../RunIndex.ts"
+import type { IndexBroken, Row } from "../RunIndex.ts"
 import type { RunRecord } from "../RunRecord.ts"
-import { unknownRow } from "./Looking.ts"
-import { factsOf, isOver, type Pass, rowOf, tellFailure, tellKept, tellRemoved } from "./Pass.ts"
+import { foreign, unknownRow } from "./Looking.ts"
+import { factsOf, type Failing, isOver, type Pass, rowOf, tellFailure, tellKept, tellRemoved } from "./Pass.ts"
 import type { Planned } from "./Planning.ts"
 
 type Removal = Extract<Decision, { readonly action: "remove" }>
 
 const isFull = ({ code }: Errno) => code === "ENOSPC" || code === "EDQUOT"
 
+/** What somebody else is taking away looks broken on the way, and nothing keeps it. */
+const unlessGone = Effect.fnUntraced(function*(pass: Pass, { id }: Row, keep: Effect.Effect<void, IndexBroken>) {
+  const files = yield* Files
+  const there = yield* Effect.result(files.lstat(pass.store.dir(id)))
+  const isGone = Result.isFailure(there) && there.failure.code === "ENOENT"
+  yield* isGone ? pass.session.remove(id) : keep
+})
+
 /** @internal */
-export const keepUnknown = Effect.fnUntraced(
-  function*(pass: Pass, row: Row, detail: string, clockAhead = false) {
-    const { id } = row
-    const files = yield* Files
-    const there = yield* Effect.result(files.lstat(pass.store.dir(id)))
-    // What somebody else is taking away looks broken on the way.
-    if (Result.isFailure(there) && there.failure.code === "ENOENT") return yield* pass.session.remove(id)
-    yield* pass.session.put(unknownRow(row, detail, pass.now))
-    yield* tellKept(pass, id, KeepReason.Unknown({ detail }), clockAhead)
-  }
-)
+export const keepUnknown = (pass: Pass, row: Row, detail: string, clockAhead = false) =>
+  unlessGone(
+    pass,
+    row,
+    Effect.andThen(
+      pass.session.put(unknownRow(row, detail, pass.now)),
+      tellKept(pass, row.id, KeepReason.Unknown({ detail }), clockAhead)
+    )
+  )
 
 /** Nor is it asked for again before a look has found it free. */
 const keepLive = Effect.fnUntraced(
@@ -69,17 +75,17 @@ export const keepUnclaimed = Effect.fnUntraced(
 )
 
 /** @internal */
-export const keepFailed = Effect.fnUntraced(function*(
-  pass: Pass,
-  row: Row,
-  why: string,
-  debt: "failed" | "notUndone" = "failed"
-) {
-  yield* pass.session.put({ ...row, failures: row.failures + 1, lookedAt: pass.now })
-  pass.ledger.left[debt]++
-  pass.ledger.failedNow.add(row.id)
-  yield* tellFailure(pass, row.id, why)
-})
+export const keepFailed = (pass: Pass, row: Row, why: string, debt: Failing = "failed") =>
+  unlessGone(
+    pass,
+    row,
+    Effect.gen(function*() {
+      // Told first: the index may break, and a pass that begins anew must not try it, and undo in vain, once more.
+      pass.ledger.failedNow.set(row.id, debt)
+      yield* tellFailure(pass, row.id, why)
+      yield* pass.session.put({ ...row, failures: row.failures + 1, lookedAt: pass.now })
+    })
+  )
 
 /** What a plan removes is left over until it is tried: a pass may be stopped at any moment. */
 const leaveOver = ({ ledger: { left } }: Pass, row: Row, bundles: 1 | -1) => {
@@ -92,18 +98,25 @@ type Stay =
   | { readonly _tag: "Foreign"; readonly detail: string }
   | { readonly _tag: "Kept"; readonly keep: KeepReason; readonly now: Row }
 
+/**
+ * What a record says in whose bundle nobody works. What has crashed need not have its end written down to be removed: on a
+ * full disk it could not.
+ *
+ * @internal
+ */
+export const ended = (pass: Pass, { id }: Row, found: RunRecord) =>
+  found.status === "running" ? Crash.crashed(found, pass.store.dir(id), pass.now) : Effect.succeed(found)
+
 /** Everything is asked again of the record as it is now; the decision only said where to look. */
 const staysIn = (pass: Pass, { id }: Removal, row: Row) =>
   Effect.fnUntraced(function*(found: RunRecord): Effect.fn.Return<Stay | undefined> {
-    if (found.id !== id) return { _tag: "Foreign", detail: `its record is that of ${found.id}` }
-    // What has crashed need not have its end written down to be removed: on a full disk it could not.
-    const isCrashed = found.status === "running"
-    const record = isCrashed ? yield* Crash.crashed(found, pass.store.dir(id), pass.now) : found
+    if (found.id !== id) return { _tag: "Foreign", detail: foreign(found) }
+    const record = yield* ended(pass, row, found)
     const fresh = yield* rowOf(pass, record, row, "finished")
     const keep = recheck(factsOf(row), { ...factsOf(fresh), liveness: "dead" }, pass.policy, pass.now)
     if (keep === undefined) return undefined
     // A crashed run that stays is brought to its end by the next look.
-    return { _tag: "Kept", keep, now: isCrashed ? { ...fresh, state: "listed", lookedAt: 0 } : fresh }
+    return { _tag: "Kept", keep, now: record === found ? fresh : { ...fresh, state: "listed", lookedAt: 0 } }
   })
 
 const conclude = Effect.fnUntraced(
@@ -129,10 +142,9 @@ const conclude = Effect.fnUntraced(
   }
 )
 
-/** It is there no more, or the trash takes no more before it is swept, or the system would not have it moved. */
+/** The trash takes no more before it is swept, or the system would not have it moved. */
 const keepUnmoved = Effect.fnUntraced(function*(pass: Pass, row: Row, errno: Errno) {
-  if (errno.code === "ENOENT") return yield* pass.session.remove(row.id)
-  if (!isFull(errno)) return yield* keepFailed(pass, row, errno.message, "failed")
+  if (!isFull(errno)) return yield* keepFailed(pass, row, errno.message)
   pass.ledger.trashFull = errno.message
   leaveOver(pass, row, 1)
 })
@@ -148,43 +160,58 @@ const claimAndRemove = Effect.fnUntraced(function*(pass: Pass, decision: Removal
   )
 })
 
-/** What would come of it, as far as that can be told without doing it. */
-const foreseeRemoval = Effect.fnUntraced(function*(pass: Pass, decision: Removal, row: Row, record: RunRecord) {
-  const why = yield* staysIn(pass, decision, row)(record)
-  const failures = Withdrawal.notUndoable(record)
-  yield* conclude(
-    pass,
-    decision,
-    row,
-    why !== undefined
-      ? { _tag: "Stays", why }
-      : failures.length > 0
-      ? { _tag: "NotUndone", failures }
-      : { _tag: "Withdrawn" }
-  )
-})
-
-/** A claim makes a lease where there is none, and so a dry run only asks. */
-const foresee = Effect.fnUntraced(function*(pass: Pass, decision: Removal, row: Row) {
+/**
+ * What would come of a bundle that nobody works in, as far as that can be told without doing it: a claim makes a lease
+ * where there is none, and so a dry run only asks.
+ *
+ * @internal
+ */
+export const foresee = Effect.fnUntraced(function*<E, R>(
+  pass: Pass,
+  row: Row,
+  clockAhead: boolean,
+  act: (record: RunRecord) => Effect.Effect<void, E, R>
+) {
   const entry = yield* Effect.result(pass.store.get(row.id))
   if (Result.isFailure(entry)) return yield* pass.session.remove(row.id)
-  const record = yield* Effect.fromResult(entry.success.record)
+  const found = yield* Effect.fromResult(entry.success.record)
   const liveness = yield* pass.store.liveness(entry.success)
   switch (liveness._tag) {
     case "Live":
-      return yield* keepLive(pass, row, liveness.holders, decision.clockAhead)
+      return yield* keepLive(pass, row, liveness.holders, clockAhead)
     case "Unknown":
-      return yield* keepUnknown(pass, row, describeDoubt(liveness.doubt), decision.clockAhead)
+      return yield* keepUnknown(pass, row, describeDoubt(liveness.doubt), clockAhead)
     case "Dead":
-      return yield* foreseeRemoval(pass, decision, row, record)
+      return yield* act(found)
   }
 })
+
+const foreseeRemoval = (pass: Pass, decision: Removal, row: Row) =>
+  foresee(
+    pass,
+    row,
+    decision.clockAhead,
+    Effect.fnUntraced(function*(record) {
+      const why = yield* staysIn(pass, decision, row)(record)
+      const failures = Withdrawal.notUndoable(record)
+      yield* conclude(
+        pass,
+        decision,
+        row,
+        why !== undefined
+          ? { _tag: "Stays", why }
+          : failures.length > 0
+          ? { _tag: "NotUndone", failures }
+          : { _tag: "Withdrawn" }
+      )
+    })
+  )
 
 const remove = Effect.fnUntraced(function*(pass: Pass, decision: Removal, row: Row) {
   const { ledger } = pass
   ledger.looked++
   const before = ledger.removed.length
-  yield* (pass.dryRun ? foresee : claimAndRemove)(pass, decision, row).pipe(
+  yield* (pass.dryRun ? foreseeRemoval : claimAndRemove)(pass, decision, row).pipe(
     Effect.catchTags({
       LeaseError: (error) => keepUnclaimed(pass, row, error, decision.clockAhead),
       RecordError: (error) => keepUnknown(pass, row, error.message, decision.clockAhead),

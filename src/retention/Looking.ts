@@ -3,22 +3,69 @@ import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import type { Holder } from "../Holder.ts"
 import * as Crash from "../internal/Crash.ts"
+import { Files } from "../internal/Files.ts"
 import type { LeaseError, Target } from "../Lease.ts"
 import { describeDoubt } from "../Liveness.ts"
 import * as Recovery from "../Recovery.ts"
 import type { Row } from "../RunIndex.ts"
-import { isTerminal, type RunRecord } from "../RunRecord.ts"
+import { isTerminal, type RecordError, type RunRecord } from "../RunRecord.ts"
 import type { Entry, RunStore } from "../RunStore.ts"
 import type { StoreError } from "../StoreError.ts"
+import { isSettled } from "./Discovery.ts"
 import { type Frame, isOver, type Pass, rowOf, tellFailure, tellRecovery } from "./Pass.ts"
 
+/**
+ * What is wrong with a bundle in which lies the record of another.
+ *
+ * @internal
+ */
+export const foreign = ({ id }: RunRecord): string => `its record is that of ${id}`
+
 /** @internal */
-export const unknownRow = (row: Row, problem: string, now: number): Row => ({
+export const unknownRow = (row: Row, problem: string, now: number, stamp?: string | undefined): Row => ({
   ...row,
   state: "unknown",
   status: "unknown",
   problem,
+  stamp,
   lookedAt: now
+})
+
+/** What a record is read by, as it looks from outside: the file or, where there is none, the directory that it is to be in. */
+const stampOf = Effect.fnUntraced(function*({ now, store }: Pass, { id }: Row) {
+  const files = yield* Files
+  const dir = store.dir(id)
+  const found = yield* files.lstat(`${dir}/run.json`).pipe(
+    Effect.catchIf(({ code }) => code === "ENOENT", () => files.lstat(dir)),
+    Effect.result
+  )
+  if (Result.isFailure(found)) return undefined
+  const { ctimeNanos, ino, size } = found.success
+  return isSettled(ctimeNanos, now) ? `${ino} ${size} ${ctimeNanos}` : undefined
+})
+
+/** A program that comes after this one may make more of it. */
+const maxAgeMillis = 24 * 60 * 60 * 1000
+
+/**
+ * Whether there is no sense in reading a bundle again: what is wrong with it is its record, and that has not changed.
+ *
+ * @internal
+ */
+export const isAsItWas = Effect.fnUntraced(function*(pass: Pass, row: Row) {
+  if (row.state !== "unknown" || row.stamp === undefined || pass.now - row.lookedAt > maxAgeMillis) return false
+  const { asTheyWere } = pass.ledger
+  if (!asTheyWere.has(row.id) && row.stamp !== (yield* stampOf(pass, row))) return false
+  asTheyWere.add(row.id)
+  return true
+})
+
+/** What may be otherwise the next time though nothing has changed there is read then. */
+const mayPass = ({ reason }: RecordError) =>
+  reason._tag === "Unreadable" || reason._tag === "NewerVersion" || reason._tag === "NotABundle"
+
+const unreadable = Effect.fnUntraced(function*(pass: Pass, row: Row, error: RecordError) {
+  return unknownRow(row, error.message, pass.now, mayPass(error) ? undefined : yield* stampOf(pass, row))
 })
 
 const live = (pass: Pass, record: RunRecord, row: Row, holders: ReadonlyArray<Holder>) => {
@@ -75,9 +122,9 @@ const read = Effect.fnUntraced(function*(
   row: Row,
   isAgain = false
 ): Effect.fn.Return<Row | undefined, never, RunStore> {
-  if (Result.isFailure(entry.record)) return unknownRow(row, entry.record.failure.message, pass.now)
+  if (Result.isFailure(entry.record)) return yield* unreadable(pass, row, entry.record.failure)
   const record = entry.record.success
-  if (record.id !== entry.id) return unknownRow(row, `its record is that of ${record.id}`, pass.now)
+  if (record.id !== entry.id) return unknownRow(row, foreign(record), pass.now, yield* stampOf(pass, row))
   // One that has ended and was held all the same is asked about again, lest it be claimed in vain each time.
   if (isTerminal(record) && row.state !== "running") return yield* rowOf(pass, record, row, "finished")
   const liveness = yield* pass.store.liveness(entry)
@@ -113,10 +160,16 @@ export const look = Effect.fnUntraced(function*(pass: Pass, row: Row) {
  * @internal
  */
 export const settle = Effect.fnUntraced(function*(pass: Pass) {
-  const rows = yield* pass.session.unsettled(Math.ceil(pass.budget.maxLooked / 2))
-  for (const row of rows) {
-    if (yield* isOver(pass)) break
-    if (row.id !== pass.own) yield* look(pass, row)
+  const { ledger, session } = pass
+  const mayLook = Math.ceil(pass.budget.maxLooked / 2)
+  const unknowns = yield* session.unknowns
+  // What is passed over stays in front of those behind it, which must have their turn all the same.
+  const mayPassOver = unknowns <= mayLook ? unknowns : 0
+  const end = ledger.looked + mayLook
+  for (const row of yield* session.unsettled(mayLook + mayPassOver)) {
+    if (ledger.looked >= end || (yield* isOver(pass))) break
+    if (row.id === pass.own || (mayPassOver > 0 && (yield* isAsItWas(pass, row)))) continue
+    yield* look(pass, row)
   }
 })
 

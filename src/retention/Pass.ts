@@ -44,6 +44,13 @@ export interface Pass extends Frame {
 }
 
 /**
+ * What is owed of a bundle of which something failed.
+ *
+ * @internal
+ */
+export type Failing = "failed" | "notUndone"
+
+/**
  * What a pass has done so far. It is kept outside the steps, so that a pass that is stopped can still say it.
  *
  * @internal
@@ -63,9 +70,11 @@ export interface Ledger {
   readonly expired: Array<Report["expired"][number]>
   /** Bytes of bundles that were packed, or were to be. */
   packed: number
-  /** Bundles whose removal the system refused in this pass, and how many were tried that had failed in an earlier one. */
-  readonly failedNow: Set<RunId>
+  /** Bundles that failed in this pass, and how many were tried that had failed in an earlier one. */
+  readonly failedNow: Map<RunId, Failing>
   retried: number
+  /** Bundles whose record could not be read, and is as it was then. */
+  readonly asTheyWere: Set<RunId>
   /** Crashed runs whose record could not be brought to its end, on a full disk for one, and why. */
   readonly unwritten: Map<RunId, string>
   readonly kept: Map<RunId, KeepReason>
@@ -80,6 +89,7 @@ export interface Ledger {
   /** Entries of the trash that are gone. */
   emptied: number
   freedBytes: number
+  /** Counted anew by a pass that begins anew; those that failed are in {@link failedNow}. */
   left: { -readonly [Key in keyof Leftovers]: Leftovers[Key] }
   readonly tell: (event: PassEvent) => Effect.Effect<void>
 }
@@ -108,7 +118,7 @@ export const makeLedger = (tell: Ledger["tell"]): Ledger => ({
   looked: 0,
   measured: 0,
   refused: new Set(),
-  failedNow: new Set(),
+  failedNow: new Map(),
   retried: 0,
   trashFull: undefined,
   removed: [],
@@ -117,6 +127,7 @@ export const makeLedger = (tell: Ledger["tell"]): Ledger => ({
   archived: [],
   expired: [],
   packed: 0,
+  asTheyWere: new Set(),
   unwritten: new Map(),
   kept: new Map(),
   holders: new Map(),
@@ -133,6 +144,39 @@ export const makeLedger = (tell: Ledger["tell"]): Ledger => ({
 /** @internal */
 export const isOver = ({ until }: Frame): Effect.Effect<boolean> =>
   Effect.map(Clock.currentTimeMillis, (now) => now >= until)
+
+/**
+ * Rows that are read from the index at a time.
+ *
+ * @internal
+ */
+export const chunk = 64
+
+/**
+ * How many rows may be gone through. So many may be passed over for each that may be read: what is spared, pinned or not
+ * due costs no more than that.
+ *
+ * @internal
+ */
+export const maxScanned = ({ budget }: Frame): number => 16 * budget.maxLooked
+
+/**
+ * Bundles that failed before are tried again, but only so many in one pass, so that they hold up nobody.
+ *
+ * @internal
+ */
+export const maxRetried = 8
+
+/**
+ * Which of them it is the turn of, and how many are left for other passes.
+ *
+ * @internal
+ */
+export const inTurns = (failing: Iterable<Row>, atMost: number) => {
+  const longestAgoFirst = [...failing].sort((left, right) => left.lookedAt - right.lookedAt)
+  const tried = longestAgoFirst.slice(0, Math.max(0, atMost))
+  return { tried, left: longestAgoFirst.length - tried.length }
+}
 
 /** @internal */
 export const tellFailure = ({ ledger }: Frame, id: string, reason: string): Effect.Effect<void> => {
@@ -242,6 +286,7 @@ const makeRow = (
   firstSeenEnded: state === "finished" ? before.firstSeenEnded ?? now : undefined,
   bytes: state === "finished" ? before.bytes ?? record.bytes?.value : undefined,
   problem: undefined,
+  stamp: undefined,
   failures: before.failures,
   // Whoever trims asks the record.
   trimmed: false,

@@ -17,22 +17,14 @@ import type { RunId } from "../RunId.ts"
 import { type IndexBroken, type Position, position, type Row } from "../RunIndex.ts"
 import type { RunStore } from "../RunStore.ts"
 import { isSettled } from "./Discovery.ts"
-import { look } from "./Looking.ts"
-import { factsOf, isOver, type Pass } from "./Pass.ts"
+import { isAsItWas, look } from "./Looking.ts"
+import { chunk, factsOf, inTurns, isOver, maxRetried, maxScanned, type Pass } from "./Pass.ts"
 
 /** @internal */
 export interface Planned {
   readonly decisions: ReadonlyArray<Decision>
   readonly rows: ReadonlyMap<RunId, Row>
 }
-
-const chunk = 64
-
-/** So many rows may be passed over for each that may be read: what is spared or pinned costs no more than that. */
-const scannedPerLook = 16
-
-/** Bundles that failed before are tried again, but only so many in one pass, so that they hold up nobody. */
-const maxRetried = 8
 
 /** What the keep rules count: the newest, and the newest of each span. There are as many as the policy says. */
 const counted = Effect.fnUntraced(function*(pass: Pass) {
@@ -129,7 +121,8 @@ const makeWindow = (pass: Pass) => {
   const rows = new Map<RunId, Row>()
   const failing = new Map<RunId, Row>()
   const take = Effect.fnUntraced(function*(row: Row) {
-    const isFresh = row.lookedAt >= pass.now || (row.state === "finished" && !(yield* mayBeUnpinned(pass, row)))
+    const isFresh = row.lookedAt >= pass.now ||
+      (yield* row.state === "finished" ? Effect.map(mayBeUnpinned(pass, row), (may) => !may) : isAsItWas(pass, row))
     const mayLook = ledger.looked < pass.budget.maxLooked && !(yield* isOver(pass))
     const fresh = isFresh || !mayLook ? row : yield* look(pass, row)
     if (fresh !== undefined) rows.set(fresh.id, fresh)
@@ -139,14 +132,12 @@ const makeWindow = (pass: Pass) => {
     if (row.failures > 0) failing.set(row.id, row)
     else yield* take(row)
   })
-  /** Those that failed before come last, and in turns. How many are left for another pass is told. */
+  /** Those that failed before come last. How many are left for another pass is told. */
   const addFailing = Effect.gen(function*() {
-    const longestAgoFirst = [...failing.values()].sort((left, right) => left.lookedAt - right.lookedAt)
-    for (const row of longestAgoFirst.splice(0, maxRetried - ledger.retried)) {
-      ledger.retried++
-      yield* take(row)
-    }
-    return longestAgoFirst.length
+    const { left, tried } = inTurns(failing.values(), maxRetried - ledger.retried)
+    ledger.retried += tried.length
+    for (const row of tried) yield* take(row)
+    return left
   })
   return { rows, add, addFailing, hasFailing: () => failing.size > 0 }
 }
@@ -222,7 +213,7 @@ const planWindow = Effect.fnUntraced(function*(pass: Pass) {
   let plan = yield* planOf(pass, window, disk)
   let reached: Position | undefined
   let reachedEnd = false
-  for (let scanned = 0; scanned < pass.budget.maxLooked * scannedPerLook && !reachedEnd;) {
+  for (let scanned = 0; scanned < maxScanned(pass) && !reachedEnd;) {
     const rows = yield* pass.session.oldest(reached, chunk)
     const frontier = rows.at(-1)
     if (frontier !== undefined) reached = position(frontier)

@@ -3,12 +3,12 @@
  * after everything was asked again of the record as it is then.
  */
 import * as Effect from "effect/Effect"
-import * as Result from "effect/Result"
 import type * as Scope from "effect/Scope"
 import * as Archiving from "../archive/Archiving.ts"
 import type { ArchiveError } from "../ArchiveError.ts"
 import * as RecordFile from "../internal/RecordFile.ts"
 import { trimClaimed } from "../internal/Trimming.ts"
+import * as Withdrawal from "../internal/Withdrawal.ts"
 import type { Claim, LeaseError } from "../Lease.ts"
 import { describeFailures } from "../OnRemove.ts"
 import * as Recovery from "../Recovery.ts"
@@ -22,18 +22,23 @@ import type { TrimError } from "../TrimError.ts"
 import { covers } from "../TrimHistory.ts"
 import { checkPaths } from "../TrimPaths.ts"
 import * as Acting from "./Acting.ts"
-import { factsOf, isOver, type Pass, rowOf, tellArchived, tellKept, tellTrimmed } from "./Pass.ts"
+import { foreign } from "./Looking.ts"
+import {
+  chunk,
+  factsOf,
+  inTurns,
+  isOver,
+  maxRetried,
+  maxScanned,
+  type Pass,
+  rowOf,
+  tellArchived,
+  tellKept,
+  tellTrimmed
+} from "./Pass.ts"
 import { measure } from "./Planning.ts"
 
 type Tier = TierReason["_tag"]
-
-const chunk = 64
-
-/** So many rows may be passed over for each that may be read. */
-const scannedPerLook = 16
-
-/** Bundles that failed before are tried again, but only so many in one pass, so that they hold up nobody. */
-const maxRetried = 8
 
 /** How far a pass may go: what was trimmed and archived counts as what was removed does. */
 const isSpent = Effect.fnUntraced(function*(pass: Pass) {
@@ -59,21 +64,29 @@ const askAgain = Effect.fnUntraced(function*(pass: Pass, claim: Claim, row: Row,
 
 const judge = Effect.fnUntraced(function*(pass: Pass, record: RunRecord, row: Row, tier: Tier) {
   const { policy } = pass
-  const trimmed = policy.trim !== undefined && covers(record, policy.trim.paths)
+  // Of a dry run no record tells.
+  const trimmed = policy.trim !== undefined && (covers(record, policy.trim.paths) || (pass.dryRun && row.trimmed))
   const fresh = { ...(yield* rowOf(pass, record, row, "finished")), trimmed }
   const reason = tierOf({ ...factsOf(fresh), liveness: "dead", trimmed }, policy, pass.now)
   return { fresh, reason: reason?._tag === tier ? reason : undefined }
 })
 
+/** What is known of a bundle that so many names were moved out of, which lie in the trash. */
+const movedOut = ({ ledger }: Pass, row: Row, entries: number): Row => {
+  if (entries === 0) return row
+  ledger.left.inTrash++
+  return { ...row, bytes: undefined }
+}
+
 const trim = Effect.fnUntraced(function*(pass: Pass, claim: Claim, row: Row) {
   const { fresh, reason, record } = yield* askAgain(pass, claim, row, "TrimAfter")
-  if (record.id !== row.id) return yield* Acting.keepUnknown(pass, row, `its record is that of ${record.id}`)
+  if (record.id !== row.id) return yield* Acting.keepUnknown(pass, row, foreign(record))
   if (reason?._tag !== "TrimAfter") return yield* pass.session.put(fresh)
   const paths = yield* Effect.orDie(Effect.fromResult(checkPaths(reason.paths)))
-  const { bytes } = yield* trimClaimed(pass.store.root, claim, paths, { brief: true })
-  pass.ledger.left.inTrash += bytes > 0 ? 1 : 0
+  const { bytes, entries } = yield* trimClaimed(pass.store.root, claim, paths, { brief: true })
+  const moved = movedOut(pass, fresh, entries)
   yield* tellTrimmed(pass, { id: row.id, reason, bytes })
-  yield* pass.session.put({ ...fresh, trimmed: true, bytes: undefined })
+  yield* pass.session.put({ ...moved, trimmed: true })
 })
 
 /** The time is over before the archive is whole: then it comes last the next time, and others get their turn. */
@@ -84,7 +97,7 @@ const tooLong = Effect.fnUntraced(function*(pass: Pass, row: Row) {
 
 const archive = Effect.fnUntraced(function*(pass: Pass, claim: Claim, row: Row) {
   const { fresh, reason, record } = yield* askAgain(pass, claim, row, "ArchiveAfter")
-  if (record.id !== row.id) return yield* Acting.keepUnknown(pass, row, `its record is that of ${record.id}`)
+  if (record.id !== row.id) return yield* Acting.keepUnknown(pass, row, foreign(record))
   if (reason?._tag !== "ArchiveAfter") return yield* pass.session.put(fresh)
   const { bytes } = yield* Archiving.archive(pass.store.root, claim, {
     until: pass.until,
@@ -115,7 +128,29 @@ const keep = Effect.fnUntraced(function*(pass: Pass, row: Row, error: Failure) {
   }
   if (reason._tag === "Late") return yield* tooLong(pass, row)
   if (reason._tag === "Changed") return yield* tellKept(pass, row.id, KeepReason.Changed(), false)
-  yield* Acting.keepFailed(pass, row, error.message)
+  const now = reason._tag === "Partial" ? movedOut(pass, row, reason.moved) : row
+  yield* Acting.keepFailed(pass, now, error.message)
+})
+
+/** What a tier would make of a bundle that nobody works in. */
+const foresee = Effect.fnUntraced(function*(pass: Pass, row: Row, tier: Tier, found: RunRecord) {
+  if (found.id !== row.id) return yield* Acting.keepUnknown(pass, row, foreign(found))
+  const record = yield* Acting.ended(pass, row, found)
+  const { fresh, reason } = yield* judge(pass, record, row, tier)
+  if (reason === undefined) return yield* pass.session.put(fresh)
+  if (reason._tag === "TrimAfter") {
+    yield* tellTrimmed(pass, { id: row.id, reason, bytes: undefined })
+    return yield* pass.session.put({ ...fresh, trimmed: true })
+  }
+  const failures = Withdrawal.notUndoable(record)
+  if (failures.length > 0) return yield* Acting.keepFailed(pass, row, describeFailures(failures), "notUndone")
+  yield* tellArchived(pass, { id: row.id, reason, bytes: undefined })
+})
+
+const claimAndTake = Effect.fnUntraced(function*(pass: Pass, row: Row, tier: Tier) {
+  const target = { id: row.id, dir: pass.store.dir(row.id) }
+  const claim = yield* pass.lease.claim(target, { announce: true })
+  yield* (tier === "TrimAfter" ? trim : archive)(pass, claim, row)
 })
 
 const takeOne = Effect.fnUntraced(function*(
@@ -127,11 +162,10 @@ const takeOne = Effect.fnUntraced(function*(
   ledger.looked++
   const before = ledger.trimmed.length + ledger.archived.length
   const isCounted = ledger.kept.has(row.id)
-  const target = { id: row.id, dir: pass.store.dir(row.id) }
-  const step = (claim: Claim): Effect.Effect<void, Failure | IndexBroken, RunStore | Scope.Scope> =>
-    tier === "TrimAfter" ? trim(pass, claim, row) : archive(pass, claim, row)
-  yield* pass.lease.claim(target, { announce: true }).pipe(
-    Effect.flatMap(step),
+  const take: Effect.Effect<void, Failure | IndexBroken, RunStore | Scope.Scope> = pass.dryRun
+    ? Acting.foresee(pass, row, false, (record) => foresee(pass, row, tier, record))
+    : claimAndTake(pass, row, tier)
+  yield* take.pipe(
     Effect.catchIf(isFailure, (error) => keep(pass, row, error)),
     Effect.scoped,
     Effect.uninterruptible
@@ -139,21 +173,6 @@ const takeOne = Effect.fnUntraced(function*(
   // Until now it was one of those that no step had looked at.
   if (!isCounted && ledger.kept.has(row.id)) ledger.keptElsewhere = Math.max(0, ledger.keptElsewhere - 1)
   if (ledger.trimmed.length + ledger.archived.length === before) ledger.refused.add(row.id)
-})
-
-/** A claim makes a lease where there is none, and so a dry run only asks. */
-const foresee = Effect.fnUntraced(function*(
-  pass: Pass,
-  row: Row,
-  tier: Tier
-): Effect.fn.Return<void, IndexBroken, RunStore> {
-  pass.ledger.looked++
-  const entry = yield* Effect.result(pass.store.get(row.id))
-  if (Result.isFailure(entry) || Result.isFailure(entry.success.record)) return
-  const { reason } = yield* judge(pass, entry.success.record.success, row, tier)
-  if (reason === undefined || (yield* pass.store.liveness(entry.success))._tag !== "Dead") return
-  if (reason._tag === "TrimAfter") yield* tellTrimmed(pass, { id: row.id, reason, bytes: undefined })
-  else yield* tellArchived(pass, { id: row.id, reason, bytes: undefined })
 })
 
 /**
@@ -182,12 +201,12 @@ const work = Effect.fnUntraced(function*(pass: Pass, tier: Tier, before: number,
     else if (tier === "ArchiveAfter" && !(yield* fits(pass, row))) ledger.left[key]++
     else {
       tries++
-      yield* (pass.dryRun ? foresee : takeOne)(pass, row, tier)
+      yield* takeOne(pass, row, tier)
     }
   })
   let reached: Position | undefined
   let isDone = false
-  for (let scanned = 0; scanned < budget.maxLooked * scannedPerLook;) {
+  for (let scanned = 0; scanned < maxScanned(pass);) {
     const rows = yield* next(reached)
     const due = rows.filter((row) => position(row).endedAt < before)
     for (const row of due) {
@@ -203,9 +222,9 @@ const work = Effect.fnUntraced(function*(pass: Pass, tier: Tier, before: number,
   }
   // There may be more of them behind.
   if (!isDone) ledger.left[key]++
-  const longestAgoFirst = failing.sort((left, right) => left.lookedAt - right.lookedAt)
-  for (const row of longestAgoFirst.slice(0, maxRetried)) yield* attempt(row)
-  ledger.left[key] += Math.max(0, longestAgoFirst.length - maxRetried)
+  const { left, tried } = inTurns(failing, maxRetried)
+  for (const row of tried) yield* attempt(row)
+  ledger.left[key] += left
 })
 
 /**

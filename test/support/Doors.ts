@@ -1,8 +1,9 @@
 /** Doors to the disk and to the locks that tell of every call before it is made: a place to stop at, or to step in. */
 import * as Effect from "effect/Effect"
 import type { Errno } from "../../src/internal/Errno.ts"
-import { Files, type FilesApi, node } from "../../src/internal/Files.ts"
+import { Files, type FilesApi, type Info, node } from "../../src/internal/Files.ts"
 import { Locks, native } from "../../src/internal/Locks.ts"
+import { hour } from "./Time.ts"
 
 /** What is done before a call. `paths` are the words among its arguments: what it is about. */
 export type Before = (call: string, paths: ReadonlyArray<string>) => Effect.Effect<void>
@@ -59,3 +60,8 @@ export const once = (
       return step
     })
 }
+
+const early = Effect.map((info: Info) => ({ ...info, ctimeNanos: info.ctimeNanos - BigInt(hour) * 1_000_000n }))
+
+/** Where whatever has changed has changed an hour before: nobody can set that time. */
+export const hourAgo: Partial<FilesApi> = { lstat: (path) => early(node.lstat(path)) }

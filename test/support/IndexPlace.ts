@@ -30,6 +30,7 @@ export const row = (id: RunId.RunId, more: Partial<Row> = {}): Row => ({
   firstSeenEnded: undefined,
   bytes: undefined,
   problem: undefined,
+  stamp: undefined,
   failures: 0,
   trimmed: false,
   lookedAt: now,
