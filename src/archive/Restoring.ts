@@ -101,8 +101,11 @@ const build = Effect.fnUntraced(function*(
     const mode = yield* interruptibly(unpack({ id, fd, path, linksOut }, staged)).pipe(asError(id, path))
     const record = yield* Effect.fromResult(checkRecord({ id, path }, yield* RecordFile.read(staged)))
     // Before anybody can see the bundle, so that no pass takes it for as old as its run.
-    yield* Place.writeMark(root, id, timestamp(yield* DateTime.now)).pipe(asError(id, path))
-    yield* publish(staged, dir(id)).pipe(asError(id, path))
+    const at = timestamp(yield* DateTime.now)
+    yield* Effect.andThen(Place.writeMark(root, id, at), publish(staged, dir(id))).pipe(
+      Effect.onError(() => Place.unmark(root, id)),
+      asError(id, path)
+    )
     yield* held.moved(dir(id))
     if ((mode & 0o700) !== 0o700) yield* Effect.ignore(files.chmodAt(Buffer.from(dir(id)), mode))
     return { record, held } satisfies Restored

@@ -219,10 +219,13 @@ export const removeAlone = Effect.fnUntraced(
 const tries = 10
 
 /**
- * What lies at the path of an archive goes only under its lock: whoever has that, and has seen the file there, is about
- * to restore or to remove it by its name, which must not come to mean another by then.
+ * Takes away what a crash has left of an archive beside a bundle that is about to go for good: it must not come back. It
+ * goes only under its lock: whoever has that, and has seen the file there, is about to restore or to remove it by its name,
+ * which must not come to mean another by then. Fails with EBUSY where somebody keeps it.
+ *
+ * @internal
  */
-const removeInTurn = Effect.fnUntraced(function*(root: string, id: RunId.RunId) {
+export const discard = Effect.fnUntraced(function*(root: string, id: RunId.RunId) {
   const path = pathOf(root, id)
   for (let nth = 0; nth < tries; nth++) {
     if ((yield* look(root, id)) === undefined || (yield* removeAlone(root, id))) return
@@ -233,17 +236,16 @@ const removeInTurn = Effect.fnUntraced(function*(root: string, id: RunId.RunId) 
 })
 
 /**
- * Takes away what there is of a run in the archive when its bundle is about to go: the mark of its restoring and, where it
- * goes for good, what a crash has left of an archive, which must not come back. Fails with EBUSY where somebody keeps that.
+ * Forgets that a run was restored, when its bundle is not there. A mark that would not go says nothing then, and whoever
+ * restores the run again writes another.
  *
  * @internal
  */
-export const discard = Effect.fnUntraced(function*(root: string, id: RunId.RunId, alsoArchive: boolean) {
+export const unmark = Effect.fnUntraced(function*(root: string, id: RunId.RunId) {
   const files = yield* Files
   if (!(yield* isDirectory(`${root}/archive`)) || !(yield* isDirectory(dayOf(root, id)))) return
-  if (alsoArchive) yield* removeInTurn(root, id)
-  yield* Effect.catchIf(files.unlink(markOf(root, id)), (errno) => errno.code === "ENOENT", () => Effect.void)
-  if (alsoArchive) yield* Effect.ignore(files.rmdir(dayOf(root, id)))
+  yield* Effect.ignore(files.unlink(markOf(root, id)))
+  yield* Effect.ignore(files.rmdir(dayOf(root, id)))
 })
 
 /**

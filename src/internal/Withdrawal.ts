@@ -97,8 +97,11 @@ export const withdraw = Effect.fnUntraced(
       }
       // First, so that whoever is killed in between has removed nothing. A bundle with the record of another run is none
       // of this one's, and an archive beside it may be all that is left.
-      yield* ArchivePlace.discard(root, id, archived !== true && record.id === id)
+      if (archived !== true && record.id === id) yield* ArchivePlace.discard(root, id)
       yield* Trash.put(root, dir, id)
+      // Last, since a bundle that stays is as young as it was. Nobody restores the run yet: where it has an archive by
+      // now, that is locked.
+      if (record.id === id) yield* ArchivePlace.unmark(root, id)
       return { _tag: "Withdrawn" } as const
     }))
 
