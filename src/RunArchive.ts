@@ -30,6 +30,7 @@ import { checkWhole, reopen } from "./internal/Reopening.ts"
 import { tentatively } from "./internal/Tentative.ts"
 import { where } from "./internal/Whereabouts.ts"
 import { Lease, type LeaseError } from "./Lease.ts"
+import * as Recovery from "./Recovery.ts"
 import type * as RunId from "./RunId.ts"
 import { decode, maxBytes as maxRecordBytes, type RecordError, type RunRecord } from "./RunRecord.ts"
 import { type ResumeOptions, RunStore } from "./RunStore.ts"
@@ -97,6 +98,8 @@ export const archive = Effect.fn("RunArchive.archive")(
       Effect.uninterruptibleMask((interruptibly) =>
         Effect.scoped(Effect.gen(function*() {
           const claim = yield* lease.claim(target, { announce: true })
+          // Of another run it is for the archiving to refuse.
+          if (claim.record.id === id) yield* Recovery.recover(claim)
           const { bytes, entries, omitted, packedBytes, path } = yield* Archiving.archive(root, claim, {
             interruptibly
           })

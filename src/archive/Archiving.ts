@@ -18,11 +18,8 @@ import { tentatively } from "../internal/Tentative.ts"
 import * as Withdrawal from "../internal/Withdrawal.ts"
 import type { Claim, Target } from "../Lease.ts"
 import { pending } from "../OnRemove.ts"
-import * as Recovery from "../Recovery.ts"
 import * as RunId from "../RunId.ts"
-import { decode, encode, isTerminal, maxBytes as maxRecordBytes, type RunRecord, toMillis } from "../RunRecord.ts"
-import type { RunStore } from "../RunStore.ts"
-import type { StoreError } from "../StoreError.ts"
+import { decode, encode, maxBytes as maxRecordBytes, type RunRecord, toMillis } from "../RunRecord.ts"
 import { pack, type Packed, type RecordChanged, type Unpackable } from "./Packing.ts"
 import * as Reading from "./Reading.ts"
 import * as Tar from "./Tar.ts"
@@ -225,8 +222,9 @@ const inTime = Effect.fnUntraced(function*<A, R>(
 })
 
 /**
- * Archives a run that the caller has claimed, and takes its bundle out of the store. What the run has made outside is
- * undone first, while the bundle is still where it was, so that the archive says so. Called where nothing interrupts it.
+ * Archives a run that the caller has claimed and that has an end, and takes its bundle out of the store. What the run has
+ * made outside is undone first, while the bundle is still where it was, so that the archive says so. Called where nothing
+ * interrupts it.
  *
  * @internal
  */
@@ -234,11 +232,10 @@ export const archive = Effect.fnUntraced(function*(
   root: string,
   claim: Claim,
   { interruptibly, until }: Options
-): Effect.fn.Return<Written, ArchiveError | StoreError, Scope.Scope | RunStore> {
+): Effect.fn.Return<Written, ArchiveError, Scope.Scope> {
   const files = yield* Files
   const { target } = claim
   if (claim.record.id !== target.id) return yield* refuseForeign(target, claim.record)
-  if (!isTerminal(claim.record)) yield* Recovery.recover(claim)
   const record = yield* withdraw(root, claim, {
     until,
     archived: true,
