@@ -120,6 +120,12 @@ const damages: ReadonlyArray<Damage> = [
     found: ["problem WrongId"]
   },
   {
+    name: "a record of another run that says running",
+    spec: { status: "running" },
+    damage: ({ dir }) => edit(dir, (record) => ({ ...record, id: "20261101T000000000Z-aaaaaaaa" })),
+    found: ["problem WrongId"]
+  },
+  {
     name: "no lease, though the record says running",
     spec: { status: "running" },
     damage: ({ dir }) => NFS.rmSync(`${dir}/lease`),

@@ -87,8 +87,9 @@ const ofUnfinished = ({ dir }: Entry, record: RunRecord): ReadonlyArray<Defect> 
 }
 
 const ofDead = Effect.fnUntraced(function*(entry: Entry, record: RunRecord, now: number) {
-  const { dir } = entry
-  const crashed: ReadonlyArray<Defect> = record.status === "running"
+  const { dir, id } = entry
+  // What the record of another run says is no word on this one.
+  const crashed: ReadonlyArray<Defect> = record.status === "running" && record.id === id
     ? [{ fault: Fault.Crashed(), where: dir, mend: (claim) => Effect.asVoid(Recovery.recover(claim)) }]
     : []
   return [...ofRecord(entry, record, now), ...ofUnfinished(entry, record), ...crashed, ...yield* tracesOf(dir)]
