@@ -32,7 +32,7 @@ import { where } from "./internal/Whereabouts.ts"
 import { Lease, type LeaseError } from "./Lease.ts"
 import * as Recovery from "./Recovery.ts"
 import type * as RunId from "./RunId.ts"
-import { decode, maxBytes as maxRecordBytes, type RecordError, type RunRecord } from "./RunRecord.ts"
+import type { RecordError, RunRecord } from "./RunRecord.ts"
 import { type ResumeOptions, RunStore } from "./RunStore.ts"
 import { StoreError, StoreReason } from "./StoreError.ts"
 
@@ -217,8 +217,13 @@ export const get = Effect.fn("RunArchive.get")(
   }
 )
 
-const opened = <A, E>(path: string, use: (fd: number) => Effect.Effect<A, E>) =>
-  Effect.flatMap(Files, (files) => Effect.acquireUseRelease(files.open(path, Flags.read), use, files.close))
+const opened = <A>(
+  { id, path }: Pick<Entry, "id" | "path">,
+  use: (fd: number) => Effect.Effect<A, Reading.Failure>
+) =>
+  Effect.flatMap(Files, (files) => Effect.acquireUseRelease(files.open(path, Flags.read), use, files.close)).pipe(
+    Reading.asError(id, path)
+  )
 
 /**
  * The record of an archived run, for which only the beginning of its archive is read.
@@ -228,9 +233,7 @@ const opened = <A, E>(path: string, use: (fd: number) => Effect.Effect<A, E>) =>
  */
 export const readRecord = Effect.fnUntraced(
   function*({ id, path }: Pick<Entry, "id" | "path">): Effect.fn.Return<RunRecord, ArchiveError> {
-    const read = opened(path, (fd) => Reading.readRecord({ id, fd, path, linksOut: false }, maxRecordBytes))
-    const text = yield* read.pipe(Reading.asError(id, path))
-    return yield* Effect.fromResult(Reading.checkRecord({ id, path }, decode(text)))
+    return yield* opened({ id, path }, (fd) => Reading.readRecord({ id, fd, path, linksOut: false }))
   }
 )
 
@@ -270,14 +273,8 @@ export interface Verified extends Pick<Archived, "id" | "path" | "packedBytes" |
  */
 export const verify = Effect.fn("RunArchive.verify")(
   function*({ id, path }: Pick<Entry, "id" | "path">): Effect.fn.Return<Verified, ArchiveError> {
-    const pieces: Array<Buffer> = []
-    const visit: Reading.Visit = (entry, content) =>
-      entry.kind === "file" && entry.path.toString() === "run.json" && entry.size <= maxRecordBytes
-        ? content((piece) => Effect.sync(() => void pieces.push(piece)))
-        : Effect.void
-    const read = opened(path, (fd) => Reading.read({ id, fd, path, linksOut: true }, visit))
-    const { bytes, entries } = yield* read.pipe(Reading.asError(id, path))
-    const found = decode(Buffer.concat(pieces).toString())
+    const whole = yield* opened({ id, path }, (fd) => Reading.readWhole({ id, fd, path, linksOut: true }))
+    const { bytes, entries, record: found } = whole
     const record = yield* Effect.fromResult(Reading.checkRecord({ id, path }, found))
     return { id, path, packedBytes: bytes, entries, record }
   }

@@ -10,7 +10,6 @@ import type * as Scope from "effect/Scope"
 import { ArchiveError, ArchiveReason } from "../ArchiveError.ts"
 import * as Place from "../internal/ArchivePlace.ts"
 import { renameInto } from "../internal/BundleBuilder.ts"
-import type { Errno } from "../internal/Errno.ts"
 import { Files, Flags } from "../internal/Files.ts"
 import { sameFile, syncDirectory } from "../internal/io.ts"
 import { Locks } from "../internal/Locks.ts"
@@ -19,7 +18,7 @@ import * as Withdrawal from "../internal/Withdrawal.ts"
 import type { Claim, Target } from "../Lease.ts"
 import { pending } from "../OnRemove.ts"
 import * as RunId from "../RunId.ts"
-import { decode, encode, maxBytes as maxRecordBytes, type RunRecord, toMillis } from "../RunRecord.ts"
+import { encode, type RecordError, type RunRecord, toMillis } from "../RunRecord.ts"
 import { pack, type Packed, type RecordChanged, type Unpackable } from "./Packing.ts"
 import * as Reading from "./Reading.ts"
 import * as Tar from "./Tar.ts"
@@ -34,28 +33,20 @@ export interface Written {
   readonly entries: number
   readonly omitted: number
   /** The record as it was packed. */
-  readonly record: string
+  readonly record: Result.Result<RunRecord, RecordError>
 }
 
-type Failure = ArchiveError | Errno | Unpackable | RecordChanged | Reading.Corrupt | Reading.Unsafe | Tar.TarError
+type Failure = Reading.Failure | Unpackable | RecordChanged
 
 const asError = ({ id }: Target, path: string) =>
   Effect.mapError((error: Failure): ArchiveError => {
-    const because = (reason: ArchiveReason) => new ArchiveError({ id, reason })
     switch (error._tag) {
-      case "ArchiveError":
-        return error
-      case "Errno":
-        return because(ArchiveReason.System({ errno: error }))
       case "Unpackable":
-        return because(ArchiveReason.NotPackable({ path: error.path, why: error.why }))
+        return new ArchiveError({ id, reason: ArchiveReason.NotPackable({ path: error.path, why: error.why }) })
       case "RecordChanged":
-        return because(ArchiveReason.Changed())
-      case "Unsafe":
-        return because(ArchiveReason.Unsafe({ name: error.name, why: error.why }))
-      case "Corrupt":
-      case "TarError":
-        return because(ArchiveReason.Corrupt({ path, detail: error.detail }))
+        return new ArchiveError({ id, reason: ArchiveReason.Changed() })
+      default:
+        return Reading.errorOf(id, path, error)
     }
   })
 
@@ -154,12 +145,11 @@ const readBack = Effect.fnUntraced(function*(target: Target, fd: number, path: s
   const { id } = target
   const source: Reading.Source = { id, fd, path, linksOut: true }
   return yield* Effect.gen(function*() {
-    const read = yield* Reading.read(source, () => Effect.void)
-    if (read.digest !== packed?.digest) return yield* new Reading.Corrupt({ detail: "it is not what was packed" })
+    const { digest, record } = yield* Reading.readWhole(source)
+    if (digest !== packed?.digest) return yield* new Reading.Corrupt({ detail: "it is not what was packed" })
     const { size } = yield* files.fstat(fd, path)
-    const text = yield* Reading.readRecord(source, maxRecordBytes)
     const { bytes, entries, omitted } = packed
-    return { path, bytes: size, packedBytes: bytes, entries, omitted, record: text } satisfies Written
+    return { path, bytes: size, packedBytes: bytes, entries, omitted, record } satisfies Written
   }).pipe(asError(target, path))
 })
 
@@ -250,7 +240,7 @@ export const archive = Effect.fnUntraced(function*(
     record ?? claim.record,
     (part) => interruptibly(inTime(target, part, until))
   )
-  const packed = decode(written.record)
+  const packed = written.record
   const isPacked = (found: RunRecord) => Result.isSuccess(packed) && encode(packed.success) === encode(found)
   // Nothing may have come between the packing and the going, a pin for one.
   yield* withdraw(root, claim, {

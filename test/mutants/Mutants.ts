@@ -213,8 +213,8 @@ export const mutants: ReadonlyArray<Mutant> = [
     "pin === undefined || id !== undefined ? Effect.void : refuse(id, TrimReason.Pinned({ reason: pin.reason }))"
   ]),
   mutant("an archive is read back", "archive/Archiving.ts", ["ArchiveDrafts"], [
-    "const read = yield* Reading.read(source, () => Effect.void)",
-    "const read = { digest: packed?.digest }"
+    "const { digest, record } = yield* Reading.readWhole(source)",
+    "const digest = packed?.digest\n    const record = Result.succeed(yield* Reading.readRecord(source))"
   ]),
   mutant("an archive is flushed before its bundle goes", "archive/Archiving.ts", ["RunArchiveFaults"], [
     "yield* Effect.andThen(files.futimes(fd, endedAt, draft), files.fsync(fd, draft)).pipe(asError(target, draft))",
