@@ -147,12 +147,10 @@ export const resume = Effect.fn("RunArchive.resume")(
   ): Effect.fn.Return<Bundle, ArchiveError | LeaseError | StoreError, RunStore | Lease | Scope.Scope> {
     const { dir, root, update } = yield* RunStore
     const lease = yield* Lease
-    // Before anything is unpacked. Where there is no archive by now, the restoring says why.
-    const entry = yield* read(root, dir, id)
-    if (entry !== undefined) yield* checkWhole(yield* readRecord(entry), options)
+    const check = (record: RunRecord) => checkWhole(record, options)
     return yield* Effect.uninterruptibleMask((interruptibly) =>
       tentatively(Effect.gen(function*() {
-        const restored = yield* interruptibly(Restoring.restore({ root, dir, lease }, id, { linksOut: false }))
+        const restored = yield* interruptibly(Restoring.restore({ root, dir, lease }, id, { linksOut: false, check }))
         return yield* reopen({ id, dir: dir(id) }, restored, update)
       }))
     )

@@ -18,7 +18,7 @@ import type { RunId } from "../RunId.ts"
 import { type RunRecord, timestamp } from "../RunRecord.ts"
 import { removeStaged } from "../RunRemoval.ts"
 import { StoreError, StoreReason } from "../StoreError.ts"
-import { asError, checkRecord } from "./Reading.ts"
+import { asError, checkRecord, readRecord } from "./Reading.ts"
 import { unpack } from "./Unpacking.ts"
 
 /** @internal */
@@ -120,6 +120,13 @@ const dropArchive = Effect.fnUntraced(function*({ dir, root }: Store, id: RunId)
   yield* Effect.ignore(Place.remove(root, id))
 })
 
+/** @internal */
+export interface Options {
+  readonly linksOut: boolean
+  /** Asked of the record in the archive that is restored, before anything is unpacked. */
+  readonly check?: ((record: RunRecord) => Effect.Effect<void, StoreError>) | undefined
+}
+
 /**
  * Restores an archived run, and gives it with its lease held.
  *
@@ -128,15 +135,16 @@ const dropArchive = Effect.fnUntraced(function*({ dir, root }: Store, id: RunId)
 export const restore = (
   store: Store,
   id: RunId,
-  options: { readonly linksOut: boolean }
+  { check, linksOut }: Options
 ): Effect.Effect<Restored, ArchiveError | StoreError | LeaseError, Scope.Scope> =>
   Effect.uninterruptibleMask((interruptibly) =>
     tentatively(Effect.gen(function*() {
       const scope = yield* Effect.scope
       return yield* Effect.scoped(Effect.gen(function*() {
         const locked = yield* take(store, id)
+        if (check !== undefined) yield* check(yield* readRecord({ ...locked, id, linksOut }))
         yield* clear(store, id, `${store.root}/staging/${id}`)
-        const restored = yield* Scope.provide(build(store, id, locked, options.linksOut, interruptibly), scope)
+        const restored = yield* Scope.provide(build(store, id, locked, linksOut, interruptibly), scope)
         yield* dropArchive(store, id)
         return restored
       }))

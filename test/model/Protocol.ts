@@ -337,12 +337,10 @@ const perform = (protocol: Protocol, state: State, index: number): ReadonlyArray
         ? go({ file: 0, fileLocked: false, at: verb.steps.indexOf("open archive") })
         : stop("gone")
     case "read archive":
-      // Before anything is unpacked, of whatever lies there.
-      if (process.file === 0) return run.archive === 0 ? stop("gone") : go()
       if (content?.whole !== true) return stop("damaged")
-      return run.staged === undefined || isArchiving
-        ? go()
-        : go({}, { ...run, staged: { ...run.staged, status: content.status, pinned: content.pinned } })
+      return isOwnStaged
+        ? go({}, { ...run, staged: { ...run.staged!, status: content.status, pinned: content.pinned } })
+        : go()
     case "drop archive": {
       const isOther = process.file !== 0 && run.archive !== 0 && run.archive !== process.file
       const removes = process.verb === "expire" && run.place !== "runs" && run.archive !== 0

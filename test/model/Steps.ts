@@ -60,9 +60,7 @@ const claiming = ["open lease", "lock exclusive", "check inode", "read record"] 
 /** The file at the path of an archive: locked and still there, or not there. */
 const takingArchive = ["open archive", "lock archive", "check archive"] as const
 
-const restoring = [
-  ...takingArchive,
-  "look for bundle",
+const unpacking = [
   "clear staging",
   "make staging",
   "make lease",
@@ -160,10 +158,14 @@ export const verbs = {
     writes: ["crashed"],
     role: "none"
   },
-  restore: { steps: [...restoring, "remove holder", "unlock"], writes: [], role: "none" },
-  /** Goes on with a run that has been archived. */
+  restore: {
+    steps: [...takingArchive, "look for bundle", ...unpacking, "remove holder", "unlock"],
+    writes: [],
+    role: "none"
+  },
+  /** Goes on with a run that has been archived, after a look at its record. */
   revive: {
-    steps: ["look for bundle", "read archive", ...restoring, ...change, ...owning],
+    steps: ["look for bundle", ...takingArchive, "look for bundle", "read archive", ...unpacking, ...change, ...owning],
     writes: ["running", "ended", "released"],
     role: "owner"
   },
