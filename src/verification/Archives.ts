@@ -5,12 +5,13 @@
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import * as Stream from "effect/Stream"
+import { type Entry, standsForRun } from "../Bundle.ts"
 import * as Place from "../internal/ArchivePlace.ts"
 import type { Errno } from "../internal/Errno.ts"
 import { Files } from "../internal/Files.ts"
 import * as RunArchive from "../RunArchive.ts"
 import * as RunId from "../RunId.ts"
-import { type Entry, RunStore } from "../RunStore.ts"
+import { RunStore } from "../RunStore.ts"
 import { Fault, type Finding, Outcome } from "../VerificationFinding.ts"
 import { finding, type Options } from "./Options.ts"
 import { type Heard, list, misplaced, type Named } from "./Places.ts"
@@ -31,11 +32,10 @@ const checkAlone = Effect.fnUntraced(function*(path: string, id: RunId.RunId, op
 
 // == beside its bundle
 
-/** Whether the bundle can stand for the run. */
-const faultBeside = ({ id, record }: Entry): Fault => {
-  if (Result.isFailure(record)) return Fault.OnlyCopy({ error: record.failure })
-  return record.success.id === id ? Fault.Superseded() : Fault.OnlyCopy({ error: undefined })
-}
+const faultBeside = (entry: Entry): Fault =>
+  standsForRun(entry)
+    ? Fault.Superseded()
+    : Fault.OnlyCopy({ error: Result.isFailure(entry.record) ? entry.record.failure : undefined })
 
 type Locking = Result.Result<Place.Locked | "busy" | "absent", Errno>
 

@@ -170,7 +170,7 @@ export const verbs = {
     role: "owner"
   },
   /** As a pass does it. Beside a bundle it goes as well, and is not told of. */
-  expire: { steps: [...takingArchive, "drop archive", "unlock archive", "look for bundle"], writes: [], role: "none" },
+  expire: { steps: [...takingArchive, "look for bundle", "drop archive", "unlock archive"], writes: [], role: "none" },
   recover: { steps: ["read record", ...claiming, ...change, "unlock"], writes: ["crashed"], role: "none" },
   pin: { steps: [...change], writes: ["pinned"], role: "none" },
   probe: { steps: [...claiming, "unlock"], writes: [], role: "none" }
