@@ -14,6 +14,7 @@ import { Locks } from "./Locks.ts"
 import { pause } from "./Pause.ts"
 
 const ending = ".tar.zst"
+const markEnding = ".restored"
 
 /** @internal */
 export const dayOf = (root: string, id: RunId.RunId): string => `${root}/archive/${RunId.day(id)}`
@@ -34,7 +35,7 @@ export const draftOf = (root: string, id: RunId.RunId): string => `${root}/stagi
  *
  * @internal
  */
-export const markOf = (root: string, id: RunId.RunId): string => `${dayOf(root, id)}/${id}.restored`
+export const markOf = (root: string, id: RunId.RunId): string => `${dayOf(root, id)}/${id}${markEnding}`
 
 /** @internal */
 export const writeMark = (root: string, id: RunId.RunId, at: Timestamp): Effect.Effect<void, Errno> =>
@@ -54,15 +55,20 @@ export const restoredAt = Effect.fnUntraced(function*(root: string, id: RunId.Ru
   return Number.isNaN(said) ? Number(there.success.mtimeNanos / 1_000_000n) : said
 })
 
-/**
- * The run that a file of this name is an archive of.
- *
- * @internal
- */
-export const idOf = (name: string): RunId.RunId | undefined => {
+const idBefore = (ending: string) => (name: string): RunId.RunId | undefined => {
   const id = name.slice(0, -ending.length)
   return name.endsWith(ending) && RunId.isRunId(id) ? id : undefined
 }
+
+/**
+ * The run that a file of this name is an archive of, and the one whose restoring it marks.
+ *
+ * @internal
+ */
+export const idOf = idBefore(ending)
+
+/** @internal */
+export const markedBy = idBefore(markEnding)
 
 /** Behind a link lies nothing of this store. */
 const isDirectory = Effect.fnUntraced(function*(path: string) {

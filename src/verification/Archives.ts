@@ -9,6 +9,7 @@ import { type Entry, standsForRun } from "../Bundle.ts"
 import * as Place from "../internal/ArchivePlace.ts"
 import type { Errno } from "../internal/Errno.ts"
 import { Files } from "../internal/Files.ts"
+import { replacedBy } from "../internal/io.ts"
 import * as RunArchive from "../RunArchive.ts"
 import * as RunId from "../RunId.ts"
 import { RunStore } from "../RunStore.ts"
@@ -68,8 +69,6 @@ const checkBeside = Effect.fnUntraced(
 
 // == when it was restored
 
-const markName = /^(.*)\.restored(\.[0-9a-z]{6}\.tmp)?$/
-
 /** A mark is of use as long as the bundle is there; what is written beside it, for a moment only. */
 const isOfUse = Effect.fnUntraced(function*(id: RunId.RunId, isDraft: boolean) {
   const files = yield* Files
@@ -97,11 +96,12 @@ const checkNamed = Effect.fnUntraced(function*(day: string, named: Named, option
   const files = yield* Files
   const { dir, root } = yield* RunStore
   const { kind, name, path } = named
-  const [, marked = "", draft] = markName.exec(name) ?? []
-  const id = RunId.isRunId(marked) ? marked : Place.idOf(name)
+  const replaced = replacedBy(name)
+  const marked = Place.markedBy(replaced ?? name)
+  const id = marked ?? Place.idOf(name)
   if (id === undefined) return [finding(Fault.Strange(), path)]
   if (kind !== "file") return [misplaced(path, "file", kind)]
-  if (id === marked) return yield* checkMark(path, id, draft !== undefined, options)
+  if (id === marked) return yield* checkMark(path, id, replaced !== undefined, options)
   if (RunId.day(id) !== day) return [finding(Fault.WrongDay({ place: Place.pathOf(root, id) }), path, { id })]
   yield* heard(id)
   return (yield* Effect.isSuccess(files.lstat(dir(id))))

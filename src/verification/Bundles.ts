@@ -3,6 +3,7 @@ import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import { Files } from "../internal/Files.ts"
+import { replacedBy } from "../internal/io.ts"
 import * as RecordLock from "../internal/RecordLock.ts"
 import { type Claim, Lease, type LeaseError } from "../Lease.ts"
 import type { Liveness } from "../Liveness.ts"
@@ -42,9 +43,6 @@ const unlinkDraft = Effect.fnUntraced(function*(bundle: string, path: string) {
   yield* unlink(path)
 }, Effect.scoped)
 
-const draftOfRecord = /^run\.json\.[0-9a-z]{6}\.tmp$/
-const draftOfHolder = /\.json\.[0-9a-z]{6}\.tmp$/
-
 /**
  * The claim that removes a holder file was granted while that file was there, and was so by having proved its process
  * dead. That is why the files are found before the claim is taken.
@@ -53,13 +51,14 @@ const tracesOf = Effect.fnUntraced(function*(dir: string): Effect.fn.Return<Read
   const traces: Array<Defect> = []
   for (const name of yield* namesIn(dir)) {
     const where = `${dir}/${name}`
-    if (draftOfRecord.test(name)) traces.push({ fault: Fault.Leftover(), where, mend: () => unlinkDraft(dir, where) })
+    if (replacedBy(name) !== "run.json") continue
+    traces.push({ fault: Fault.Leftover(), where, mend: () => unlinkDraft(dir, where) })
   }
   for (const name of yield* namesIn(`${dir}/holders`)) {
     const where = `${dir}/holders/${name}`
     const mend = () => unlink(where)
     if (name.endsWith(".json")) traces.push({ fault: Fault.StaleHolder(), where, mend })
-    else if (draftOfHolder.test(name)) traces.push({ fault: Fault.Leftover(), where, mend })
+    else if (replacedBy(name)?.endsWith(".json") === true) traces.push({ fault: Fault.Leftover(), where, mend })
   }
   return traces
 })

@@ -279,7 +279,7 @@ describe("verify", () => {
       edit(newer.dir, { version: 2 })
       edit(wrong.dir, { id: sound.id })
       edit(crashed.dir, { status: "running" })
-      NFS.writeFileSync(`${crashed.dir}/run.json.a1b2c3.tmp`, "")
+      NFS.writeFileSync(`${crashed.dir}/run.json.draft-a1b2c3.tmp`, "")
       edit(lost.dir, { status: "running" })
       NFS.rmSync(`${lost.dir}/lease`)
       NFS.mkdirSync(`${root}/staging/20261101T000000000Z-aaaaaaaa`, { recursive: true })
@@ -402,7 +402,7 @@ describe("verify", () => {
     inStore((root) =>
       Effect.gen(function*() {
         const outside = bundle(`${root}-outside`, { startedAt: old(), status: "running" })
-        NFS.writeFileSync(`${outside.dir}/run.json.a1b2c3.tmp`, "canary")
+        NFS.writeFileSync(`${outside.dir}/run.json.draft-a1b2c3.tmp`, "canary")
         NFS.writeFileSync(`${outside.dir}/artifacts/canary`, "alive")
         bundle(root, { startedAt: old() - 7 * day })
         const place = outside.dir.replace(`${root}-outside`, root)
