@@ -10,13 +10,13 @@ import type * as Scope from "effect/Scope"
 import { ArchiveError, ArchiveReason } from "../ArchiveError.ts"
 import * as Place from "../internal/ArchivePlace.ts"
 import { renameInto } from "../internal/BundleBuilder.ts"
+import type { Errno } from "../internal/Errno.ts"
 import { Files, Flags } from "../internal/Files.ts"
 import { sameFile, syncDirectory } from "../internal/io.ts"
 import { Locks } from "../internal/Locks.ts"
 import { tentatively } from "../internal/Tentative.ts"
 import * as Withdrawal from "../internal/Withdrawal.ts"
 import type { Claim, Target } from "../Lease.ts"
-import { pending } from "../OnRemove.ts"
 import * as RunId from "../RunId.ts"
 import { encode, type RecordError, type RunRecord, toMillis } from "../RunRecord.ts"
 import { pack, type Packed, type RecordChanged, type Unpackable } from "./Packing.ts"
@@ -153,42 +153,39 @@ const readBack = Effect.fnUntraced(function*(target: Target, fd: number, path: s
   }).pipe(asError(target, path))
 })
 
-type Reason = ArchiveReason | { readonly _tag: "Ready"; readonly record: RunRecord }
-
-/** Carries out what a withdrawal says, up to where the bundle is ready to be packed, or has gone. */
-const withdraw = Effect.fnUntraced(
-  function*(root: string, claim: Claim, options: Withdrawal.Options<Reason, never, never>) {
-    const { dir, id } = claim.target
-    const refuse = (reason: ArchiveReason) => Effect.fail(new ArchiveError({ id, reason }))
-    const withdrawn = yield* Withdrawal.withdraw(root, claim, options).pipe(
-      Effect.catchTags({
-        RecordError: (error) => refuse(ArchiveReason.Corrupt({ path: `${dir}/run.json`, detail: error.message })),
-        Errno: (errno) => refuse(ArchiveReason.System({ errno }))
-      })
-    )
-    switch (withdrawn._tag) {
-      case "NotUndone":
-        return yield* refuse(ArchiveReason.NotUndone({ failures: withdrawn.failures }))
-      case "Late":
-        return yield* refuse(ArchiveReason.Late())
-      case "Stays":
-        return withdrawn.why._tag === "Ready" ? withdrawn.why.record : yield* refuse(withdrawn.why)
-      case "Withdrawn":
-        return undefined
-    }
-  }
-)
+/** The record of a run that is ready to be packed, or whose bundle has gone. */
+const orRefuse = (
+  { target: { dir, id } }: Claim,
+  leaving: Effect.Effect<Withdrawal.Ended<ArchiveReason>, RecordError | Errno>
+) => {
+  const refuse = (reason: ArchiveReason) => Effect.fail(new ArchiveError({ id, reason }))
+  return leaving.pipe(
+    Effect.catchTags({
+      RecordError: (error) => refuse(ArchiveReason.Corrupt({ path: `${dir}/run.json`, detail: error.message })),
+      Errno: (errno) => refuse(ArchiveReason.System({ errno }))
+    }),
+    Effect.flatMap((ended) => {
+      switch (ended._tag) {
+        case "Done":
+          return Effect.succeed(ended.record)
+        case "Stays":
+          return refuse(ended.why)
+        case "NotUndone":
+          return refuse(ArchiveReason.NotUndone({ failures: ended.failures }))
+        case "Late":
+          return refuse(ArchiveReason.Late())
+      }
+    })
+  )
+}
 
 const pinned = ({ pin }: RunRecord) => pin === undefined ? undefined : ArchiveReason.Pinned({ reason: pin.reason })
 
 /** Nobody could restore it. */
-const refuseForeign = ({ id }: Target, record: RunRecord) =>
-  Effect.fail(
-    new ArchiveError({
-      id,
-      reason: ArchiveReason.NotPackable({ path: "run.json", why: `it is the record of ${record.id}` })
-    })
-  )
+const foreign = ({ id }: Target, record: RunRecord) =>
+  record.id === id
+    ? undefined
+    : ArchiveReason.NotPackable({ path: "run.json", why: `it is the record of ${record.id}` })
 
 type Interruptibly = <A, R>(part: Effect.Effect<A, ArchiveError, R>) => Effect.Effect<A, ArchiveError, R>
 
@@ -225,29 +222,18 @@ export const archive = Effect.fnUntraced(function*(
 ): Effect.fn.Return<Written, ArchiveError, Scope.Scope> {
   const files = yield* Files
   const { target } = claim
-  if (claim.record.id !== target.id) return yield* refuseForeign(target, claim.record)
-  const record = yield* withdraw(root, claim, {
-    until,
-    archived: true,
-    stays: (found) =>
-      Effect.succeed(
-        pinned(found) ?? (pending(found).length === 0 ? { _tag: "Ready" as const, record: found } : undefined)
-      )
-  })
-  const written = yield* write(
-    root,
-    target,
-    record ?? claim.record,
-    (part) => interruptibly(inTime(target, part, until))
-  )
+  const stays = (found: RunRecord) => Effect.succeed(foreign(target, found) ?? pinned(found))
+  const record = yield* orRefuse(claim, Withdrawal.undoAll(root, claim, { until, stays }))
+  const written = yield* write(root, target, record, (part) => interruptibly(inTime(target, part, until)))
   const packed = written.record
   const isPacked = (found: RunRecord) => Result.isSuccess(packed) && encode(packed.success) === encode(found)
   // Nothing may have come between the packing and the going, a pin for one.
-  yield* withdraw(root, claim, {
+  const leaving = Withdrawal.withdraw(root, claim, {
     until,
     archived: true,
     stays: (found) => Effect.succeed(pinned(found) ?? (isPacked(found) ? undefined : ArchiveReason.Changed()))
-  }).pipe(Effect.onError(() => Effect.ignore(Place.remove(root, target.id))))
+  })
+  yield* Effect.onError(orRefuse(claim, leaving), () => Effect.ignore(Place.remove(root, target.id)))
   yield* Effect.ignore(files.rmdir(`${root}/runs/${RunId.day(target.id)}`))
   return written
 })
