@@ -11,7 +11,6 @@ import type { Claim } from "../Lease.ts"
 import { describe, type NotUndone, pending } from "../OnRemove.ts"
 import type { Registered, RunRecord } from "../RunRecord.ts"
 import * as ArchivePlace from "./ArchivePlace.ts"
-import { Files } from "./Files.ts"
 import * as OutsideResources from "./OutsideResources.ts"
 import * as RecordFile from "./RecordFile.ts"
 import * as RecordLock from "./RecordLock.ts"
@@ -60,14 +59,6 @@ const lock = (dir: string, brief: boolean) =>
     () => Effect.void
   )
 
-/** Undoing takes long, so whoever has to wait or is refused learns for whom. */
-const announce = Effect.fnUntraced(function*({ target: { dir } }: Claim) {
-  const files = yield* Files
-  const { ino } = yield* files.lstat(`${dir}/lease`)
-  const holder = yield* Holder.make({ role: "claim", inode: ino })
-  yield* Effect.acquireRelease(Holder.write(dir, holder), () => Effect.ignore(Holder.remove(dir, holder)))
-}, (announcing) => Effect.ignore(announcing))
-
 /** Undoes one thing after another; the last step is made under the lock under which nothing was found to be left. */
 const leave = <Stay, E, R, E2>(
   root: string,
@@ -94,7 +85,8 @@ const leave = <Stay, E, R, E2>(
     for (let nth = 0;; nth++) {
       const made = yield* step
       if (made._tag !== "Undo") return made satisfies Ended<Stay>
-      if (nth === 0) yield* announce(claim)
+      // It takes long.
+      if (nth === 0 && !claim.announced) yield* Effect.ignore(Holder.announceClaim(dir))
       const outcome = yield* OutsideResources.undo({ root, claim, until }, made.next)
       if (outcome === "late") return { _tag: "Late" } as const
       if (outcome !== undefined) return { _tag: "NotUndone", failures: [outcome] } as const
