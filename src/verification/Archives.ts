@@ -14,8 +14,8 @@ import * as RunArchive from "../RunArchive.ts"
 import * as RunId from "../RunId.ts"
 import { RunStore } from "../RunStore.ts"
 import { Fault, type Finding, Outcome } from "../VerificationFinding.ts"
-import { finding, type Options } from "./Options.ts"
-import { type Heard, list, misplaced, type Named } from "./Places.ts"
+import { asOutcome, finding, type Options } from "./Options.ts"
+import { byDays, type Heard, misplaced, type Named } from "./Places.ts"
 
 // == whether it can be restored
 
@@ -41,11 +41,6 @@ const faultBeside = (entry: Entry): Fault =>
 type Locking = Result.Result<Place.Locked | "busy" | "absent", Errno>
 
 const isBusy = (locked: Locking) => Result.isSuccess(locked) && locked.success === "busy"
-
-const asOutcome = Effect.match({
-  onSuccess: () => Outcome.Mended() as Outcome,
-  onFailure: ({ message }: Errno) => Outcome.Failed({ reason: message })
-})
 
 /** The bundle is looked at under the lock, and cannot be archived anew while we have it. */
 const checkBeside = Effect.fnUntraced(
@@ -109,22 +104,12 @@ const checkNamed = Effect.fnUntraced(function*(day: string, named: Named, option
     : yield* checkAlone(path, id, options)
 })
 
-const checkDay = (day: Named, options: Options, heard: Heard): Stream.Stream<Finding, never, RunStore> => {
-  if (!RunId.isDay(day.name)) return Stream.make(finding(Fault.Strange(), day.path))
-  if (day.kind !== "directory") return Stream.make(misplaced(day.path, "directory", day.kind))
-  return Stream.unwrap(Effect.map(list(day.path), ({ entries, findings }) =>
-    Stream.fromIterable(entries).pipe(
-      Stream.mapEffect((named) => checkNamed(day.name, named, options, heard), { concurrency: 2 }),
-      Stream.flattenIterable,
-      (checked) => Stream.concat(Stream.fromIterable(findings), checked)
-    )))
-}
+/** So many of a day are read at a time. */
+const concurrency = 2
 
 /** @internal */
 export const archives = (options: Options, heard: Heard): Stream.Stream<Finding, never, RunStore> =>
-  Stream.unwrap(Effect.gen(function*() {
-    const { root } = yield* RunStore
-    const { entries, findings } = yield* list(`${root}/archive`)
-    const days = Stream.fromIterable(entries).pipe(Stream.flatMap((day) => checkDay(day, options, heard)))
-    return Stream.concat(Stream.fromIterable(findings), days)
-  }))
+  Stream.unwrap(
+    Effect.map(RunStore, ({ root }) =>
+      byDays(`${root}/archive`, (day, named) => checkNamed(day, named, options, heard), concurrency))
+  )

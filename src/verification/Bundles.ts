@@ -15,7 +15,7 @@ import { type Entry, RunStore } from "../RunStore.ts"
 import type { StoreError } from "../StoreError.ts"
 import { unfinished } from "../TrimHistory.ts"
 import { Fault, type Finding, Outcome } from "../VerificationFinding.ts"
-import { finding, type Options } from "./Options.ts"
+import { asOutcome, finding, type Options } from "./Options.ts"
 
 /** Something that is wrong, and what mends it under a claim, where that is safe. */
 interface Defect {
@@ -117,14 +117,6 @@ const defectsOf = Effect.fnUntraced(function*(entry: Entry): Effect.fn.Return<Re
 })
 
 // == mending
-
-const asOutcome = <R>(
-  mending: Effect.Effect<void, { readonly message: string }, R>
-): Effect.Effect<Outcome, never, R> =>
-  Effect.match(mending, {
-    onSuccess: () => Outcome.Mended(),
-    onFailure: (error) => Outcome.Failed({ reason: error.message })
-  })
 
 /** Everything in a bundle is mended under one claim, in the order in which it was found. */
 const mend = Effect.fnUntraced(function*(entry: Entry, defects: ReadonlyArray<Defect>) {
