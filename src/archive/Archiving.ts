@@ -15,6 +15,7 @@ import { Files, Flags } from "../internal/Files.ts"
 import { sameFile, syncDirectory } from "../internal/io.ts"
 import { Locks } from "../internal/Locks.ts"
 import { tentatively } from "../internal/Tentative.ts"
+import * as Trash from "../internal/Trash.ts"
 import * as Withdrawal from "../internal/Withdrawal.ts"
 import type { Claim, Target } from "../Lease.ts"
 import * as RunId from "../RunId.ts"
@@ -94,7 +95,7 @@ const lockLeftover = Effect.fnUntraced(function*(root: string, id: RunId.RunId, 
 })
 
 const checkWay = Effect.fnUntraced(function*(root: string, { id }: Target) {
-  const astray = yield* Place.findAstray(root, id)
+  const astray = yield* Place.astray(root, id)
   if (astray !== undefined) return yield* new ArchiveError({ id, reason: ArchiveReason.Astray(astray) })
 })
 
@@ -220,7 +221,6 @@ export const archive = Effect.fnUntraced(function*(
   claim: Claim,
   { interruptibly, until }: Options
 ): Effect.fn.Return<Written, ArchiveError, Scope.Scope> {
-  const files = yield* Files
   const { target } = claim
   const stays = (found: RunRecord) => Effect.succeed(foreign(target, found) ?? pinned(found))
   const record = yield* orRefuse(claim, Withdrawal.undoAll(root, claim, { until, stays }))
@@ -234,6 +234,6 @@ export const archive = Effect.fnUntraced(function*(
     stays: (found) => Effect.succeed(pinned(found) ?? (isPacked(found) ? undefined : ArchiveReason.Changed()))
   })
   yield* Effect.onError(orRefuse(claim, leaving), () => Effect.ignore(Place.remove(root, target.id)))
-  yield* Effect.ignore(files.rmdir(`${root}/runs/${RunId.day(target.id)}`))
+  yield* Trash.leaveDay(root, RunId.day(target.id))
   return written
 })

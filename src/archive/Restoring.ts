@@ -47,7 +47,7 @@ const take = Effect.fnUntraced(function*(
   id: RunId
 ): Effect.fn.Return<Place.Locked, ArchiveError | StoreError, Scope.Scope> {
   const { dir, root } = store
-  const astray = yield* Place.findAstray(root, id)
+  const astray = yield* Place.astray(root, id)
   if (astray !== undefined) return yield* refuse(id, ArchiveReason.Astray(astray))
   const path = Place.pathOf(root, id)
   const locked = yield* Place.lock(path).pipe(asError(id, path))

@@ -9,7 +9,7 @@ import * as RunId from "../RunId.ts"
 import type { Timestamp } from "../RunRecord.ts"
 import { Errno } from "./Errno.ts"
 import { Files, Flags, type Info } from "./Files.ts"
-import { readText, replace, sameFile } from "./io.ts"
+import { findAstray, readText, replace, sameFile } from "./io.ts"
 import { Locks } from "./Locks.ts"
 import { pause } from "./Pause.ts"
 
@@ -78,18 +78,12 @@ const isDirectory = Effect.fnUntraced(function*(path: string) {
 })
 
 /**
- * The first of the directories that archives lie in, or are made in, that is none of the store's, if any.
+ * Which of the directories that archives lie in, or are made in, is none of the store's, if any.
  *
  * @internal
  */
-export const findAstray = Effect.fnUntraced(function*(root: string, id: RunId.RunId) {
-  const files = yield* Files
-  for (const path of [`${root}/archive`, dayOf(root, id), `${root}/staging`]) {
-    const there = yield* Effect.result(files.lstat(path))
-    if (Result.isSuccess(there) && there.success.kind !== "directory") return { path, kind: there.success.kind }
-  }
-  return undefined
-})
+export const astray = (root: string, id: RunId.RunId) =>
+  findAstray([`${root}/archive`, dayOf(root, id), `${root}/staging`])
 
 /**
  * What the file system says of the archive of a run, if there is one.

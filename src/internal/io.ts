@@ -4,6 +4,7 @@
 import * as Data from "effect/Data"
 import * as Effect from "effect/Effect"
 import * as Random from "effect/Random"
+import * as Result from "effect/Result"
 import type { Errno } from "./Errno.ts"
 import { type ByteEntry, Files, Flags, type Info, type Kind } from "./Files.ts"
 
@@ -191,3 +192,17 @@ export const eachEntry = Effect.fnUntraced(
     }).pipe(Effect.ensuring(listing.close))
   }
 )
+
+/**
+ * The first of these places in which something lies that is no directory: a link there would lead out of the store.
+ *
+ * @internal
+ */
+export const findAstray = Effect.fnUntraced(function*(places: ReadonlyArray<string>) {
+  const files = yield* Files
+  for (const path of places) {
+    const there = yield* Effect.result(files.lstat(path))
+    if (Result.isSuccess(there) && there.success.kind !== "directory") return { path, kind: there.success.kind }
+  }
+  return undefined
+})
