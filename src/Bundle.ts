@@ -3,7 +3,7 @@
  *
  * @since 0.1.0
  */
-import type * as Result from "effect/Result"
+import * as Result from "effect/Result"
 import type { Held } from "./Lease.ts"
 import type { RunId } from "./RunId.ts"
 import type { RecordError, RunCommand, RunRecord, Tags } from "./RunRecord.ts"
@@ -19,6 +19,13 @@ export interface Entry {
   readonly dir: string
   readonly record: Result.Result<RunRecord, RecordError>
 }
+
+/**
+ * Whether the run is in this bundle for certain. Else an archive that lies beside it may be all that is left of the run.
+ *
+ * @internal
+ */
+export const standsForRun = ({ id, record }: Entry): boolean => Result.isSuccess(record) && record.success.id === id
 
 /**
  * What is known of a run before it starts.

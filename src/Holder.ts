@@ -124,6 +124,27 @@ export const remove = Effect.fnUntraced(function*(bundle: string, holder: Holder
 })
 
 /**
+ * Names a holder for as long as the scope lasts. The file goes from where the bundle lies by then.
+ *
+ * @internal
+ */
+export const announce = Effect.fnUntraced(function*(dirNow: () => string, options: Parameters<typeof make>[0]) {
+  const holder = yield* make(options)
+  yield* Effect.acquireRelease(write(dirNow(), holder), () => Effect.ignore(remove(dirNow(), holder)))
+})
+
+/**
+ * Names this process as the one that has claimed a bundle, so that whoever has to wait or is refused learns for whom.
+ *
+ * @internal
+ */
+export const announceClaim = Effect.fnUntraced(function*(dir: string) {
+  const files = yield* Files
+  const { ino } = yield* files.lstat(`${dir}/lease`)
+  yield* announce(() => dir, { role: "claim", inode: ino })
+})
+
+/**
  * Everything that `holders/` of a bundle says, legible or not. A missing directory says nothing; one that cannot be
  * read may hold any name, and counts as an illegible one.
  *

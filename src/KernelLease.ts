@@ -59,23 +59,12 @@ const reasonNotHeld = Effect.fnUntraced(
   }
 )
 
-/** The holder file goes with the scope, from where the bundle lies by then. */
-const announce = Effect.fnUntraced(
-  function*(target: Target, dirNow: () => string, role: Holder.Role, inode: bigint, pid?: number) {
-    const holder = yield* Holder.make({ role, inode, pid })
-    yield* Effect.acquireRelease(
-      orSystem(target)(Holder.write(dirNow(), holder)),
-      () => Effect.ignore(Holder.remove(dirNow(), holder))
-    )
-  }
-)
-
 /** A lock that was granted becomes a lease once its holder file is written. Both go, in reverse, with the scope. */
 const asHeld = Effect.fnUntraced(function*(target: Target, { locked }: Attempt, role: Holder.Role) {
   let dir = target.dir
   const dirNow = () => dir
   const inode = locked?.info.ino ?? 0n
-  yield* announce(target, dirNow, role, inode)
+  yield* orSystem(target)(Holder.announce(dirNow, { role, inode }))
   const lost = Effect.suspend(() => refuse(target, LeaseReason.LeaseLost()))
   const held: Held = {
     protected: locked !== undefined,
@@ -94,7 +83,10 @@ const asHeld = Effect.fnUntraced(function*(target: Target, { locked }: Attempt, 
       const { evidence, locked: second } = yield* take(dir, "shared")
       if (evidence._tag === "Unusable") return yield* refuse(target, yield* reasonNotHeld({ ...target, dir }, evidence))
       if (second === undefined || !sameFile(second.info, locked.info)) return yield* lost
-      return { fd: second.fd, name: (pid: number) => announce(target, dirNow, "child", inode, pid) }
+      return {
+        fd: second.fd,
+        name: (pid: number) => orSystem(target)(Holder.announce(dirNow, { role: "child", inode, pid }))
+      }
     })),
     moved: (to) => Effect.sync(() => void (dir = to))
   }
@@ -240,8 +232,9 @@ const claim: Lease["Service"]["claim"] = Effect.fnUntraced(function*(target, opt
     yield* makeLease(target)
     return yield* claim(target, options)
   }
-  if (options?.announce === true) yield* announceClaim(target)
-  return makeClaim(target, answer.record, attempt.locked?.fd)
+  const announced = options?.announce === true
+  if (announced) yield* orSystem(target)(Holder.announceClaim(target.dir))
+  return makeClaim(target, answer.record, { descriptor: attempt.locked?.fd, announced })
 })
 
 const claimBare: Lease["Service"]["claimBare"] = Effect.fnUntraced(function*(target) {
@@ -269,12 +262,6 @@ const resume: Lease["Service"]["resume"] = Effect.fnUntraced(function*(target) {
   // Where this takes two steps somebody may have come in between, and has it now.
   if (!kept) return yield* refuse(target, LeaseReason.Held({ holders: [] }))
   return { held, record: answer.record }
-})
-
-const announceClaim = Effect.fnUntraced(function*(target: Target) {
-  const files = yield* Files
-  const { ino } = yield* orSystem(target)(files.lstat(pathOf(target.dir)))
-  yield* announce(target, () => target.dir, "claim", ino)
 })
 
 /**

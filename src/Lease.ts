@@ -133,6 +133,8 @@ export interface Claim {
   readonly record: RunRecord
   /** What has the lock, where that is a descriptor: a child that it is handed to keeps the claim until it ends. */
   readonly descriptor: number | undefined
+  /** Whether a holder file tells for whom others wait. */
+  readonly announced: boolean
 }
 
 /**
@@ -141,11 +143,16 @@ export interface Claim {
  * @category constructors
  * @since 0.1.0
  */
-export const makeClaim = (target: Target, record: RunRecord, descriptor?: number): Claim => ({
+export const makeClaim = (
+  target: Target,
+  record: RunRecord,
+  options?: { readonly descriptor?: number | undefined; readonly announced?: boolean | undefined }
+): Claim => ({
   [ClaimTypeId]: ClaimTypeId,
   target,
   record,
-  descriptor
+  descriptor: options?.descriptor,
+  announced: options?.announced ?? false
 })
 
 /**

@@ -88,8 +88,9 @@ const claimAndRecover = Effect.fnUntraced(function*({ dir, id }: Entry) {
   const lease = yield* Lease
   const claim = yield* Effect.result(lease.claim({ id, dir }))
   if (Result.isFailure(claim)) return notClaimed(claim.failure)
-  const { status } = claim.success.record
+  const { id: recorded, status } = claim.success.record
   if (status !== "running") return Recovered.Ended({ id, status })
+  if (recorded !== id) return Recovered.Unknown({ id, reason: `its record is that of ${recorded}` })
   return yield* recover(claim.success).pipe(
     Effect.match({
       onSuccess: (record) =>

@@ -19,7 +19,7 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Queue from "effect/Queue"
 import * as Stream from "effect/Stream"
-import { Files } from "./internal/Files.ts"
+import * as Trash from "./internal/Trash.ts"
 import { Lease } from "./Lease.ts"
 import * as Acting from "./retention/Acting.ts"
 import * as Archives from "./retention/Archives.ts"
@@ -109,10 +109,9 @@ const planAndAct = Effect.fnUntraced(function*(pass: Pass) {
 
 /** Days that this pass has emptied. Whoever is about to publish a bundle in one makes it anew. */
 const forgetEmptyDays = Effect.fnUntraced(function*(pass: Pass) {
-  const files = yield* Files
   if (pass.dryRun) return
   for (const day of new Set(pass.ledger.removed.map(({ id }) => dayOf(id)))) {
-    if (yield* Effect.isSuccess(files.rmdir(`${pass.store.root}/runs/${day}`))) yield* pass.session.dropDay(day)
+    if (yield* Trash.leaveDay(pass.store.root, day)) yield* pass.session.dropDay(day)
   }
 })
 

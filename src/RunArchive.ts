@@ -30,8 +30,9 @@ import { checkWhole, reopen } from "./internal/Reopening.ts"
 import { tentatively } from "./internal/Tentative.ts"
 import { where } from "./internal/Whereabouts.ts"
 import { Lease, type LeaseError } from "./Lease.ts"
+import * as Recovery from "./Recovery.ts"
 import type * as RunId from "./RunId.ts"
-import { decode, maxBytes as maxRecordBytes, type RecordError, type RunRecord } from "./RunRecord.ts"
+import type { RecordError, RunRecord } from "./RunRecord.ts"
 import { type ResumeOptions, RunStore } from "./RunStore.ts"
 import { StoreError, StoreReason } from "./StoreError.ts"
 
@@ -97,6 +98,8 @@ export const archive = Effect.fn("RunArchive.archive")(
       Effect.uninterruptibleMask((interruptibly) =>
         Effect.scoped(Effect.gen(function*() {
           const claim = yield* lease.claim(target, { announce: true })
+          // Of another run it is for the archiving to refuse.
+          if (claim.record.id === id) yield* Recovery.recover(claim)
           const { bytes, entries, omitted, packedBytes, path } = yield* Archiving.archive(root, claim, {
             interruptibly
           })
@@ -144,12 +147,10 @@ export const resume = Effect.fn("RunArchive.resume")(
   ): Effect.fn.Return<Bundle, ArchiveError | LeaseError | StoreError, RunStore | Lease | Scope.Scope> {
     const { dir, root, update } = yield* RunStore
     const lease = yield* Lease
-    // Before anything is unpacked. Where there is no archive by now, the restoring says why.
-    const entry = yield* read(root, dir, id)
-    if (entry !== undefined) yield* checkWhole(yield* readRecord(entry), options)
+    const check = (record: RunRecord) => checkWhole(record, options)
     return yield* Effect.uninterruptibleMask((interruptibly) =>
       tentatively(Effect.gen(function*() {
-        const restored = yield* interruptibly(Restoring.restore({ root, dir, lease }, id, { linksOut: false }))
+        const restored = yield* interruptibly(Restoring.restore({ root, dir, lease }, id, { linksOut: false, check }))
         return yield* reopen({ id, dir: dir(id) }, restored, update)
       }))
     )
@@ -214,8 +215,13 @@ export const get = Effect.fn("RunArchive.get")(
   }
 )
 
-const opened = <A, E>(path: string, use: (fd: number) => Effect.Effect<A, E>) =>
-  Effect.flatMap(Files, (files) => Effect.acquireUseRelease(files.open(path, Flags.read), use, files.close))
+const opened = <A>(
+  { id, path }: Pick<Entry, "id" | "path">,
+  use: (fd: number) => Effect.Effect<A, Reading.Failure>
+) =>
+  Effect.flatMap(Files, (files) => Effect.acquireUseRelease(files.open(path, Flags.read), use, files.close)).pipe(
+    Reading.asError(id, path)
+  )
 
 /**
  * The record of an archived run, for which only the beginning of its archive is read.
@@ -225,9 +231,7 @@ const opened = <A, E>(path: string, use: (fd: number) => Effect.Effect<A, E>) =>
  */
 export const readRecord = Effect.fnUntraced(
   function*({ id, path }: Pick<Entry, "id" | "path">): Effect.fn.Return<RunRecord, ArchiveError> {
-    const read = opened(path, (fd) => Reading.readRecord({ id, fd, path, linksOut: false }, maxRecordBytes))
-    const text = yield* read.pipe(Reading.asError(id, path))
-    return yield* Effect.fromResult(Reading.checkRecord({ id, path }, decode(text)))
+    return yield* opened({ id, path }, (fd) => Reading.readRecord({ id, fd, path, linksOut: false }))
   }
 )
 
@@ -267,14 +271,8 @@ export interface Verified extends Pick<Archived, "id" | "path" | "packedBytes" |
  */
 export const verify = Effect.fn("RunArchive.verify")(
   function*({ id, path }: Pick<Entry, "id" | "path">): Effect.fn.Return<Verified, ArchiveError> {
-    const pieces: Array<Buffer> = []
-    const visit: Reading.Visit = (entry, content) =>
-      entry.kind === "file" && entry.path.toString() === "run.json" && entry.size <= maxRecordBytes
-        ? content((piece) => Effect.sync(() => void pieces.push(piece)))
-        : Effect.void
-    const read = opened(path, (fd) => Reading.read({ id, fd, path, linksOut: true }, visit))
-    const { bytes, entries } = yield* read.pipe(Reading.asError(id, path))
-    const found = decode(Buffer.concat(pieces).toString())
+    const whole = yield* opened({ id, path }, (fd) => Reading.readWhole({ id, fd, path, linksOut: true }))
+    const { bytes, entries, record: found } = whole
     const record = yield* Effect.fromResult(Reading.checkRecord({ id, path }, found))
     return { id, path, packedBytes: bytes, entries, record }
   }

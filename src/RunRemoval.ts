@@ -109,12 +109,9 @@ const checkWay = Effect.fnUntraced(function*(root: string, id: RunId.RunId, ways
   if (astray !== undefined) return yield* refuse(id, RemovalReason.Astray(astray))
 })
 
-/** A day that has become empty goes too. Whoever is about to publish a bundle in it makes it anew. */
-const leaveDay = (root: string, id: RunId.RunId) =>
-  Effect.flatMap(Files, (files) => Effect.ignore(files.rmdir(`${root}/runs/${RunId.day(id)}`)))
-
+/** A day that has become empty goes too. */
 const leave = (root: string, id: RunId.RunId, removal: Effect.Effect<void, Errno>) =>
-  Effect.andThen(orGone(id)(removal), leaveDay(root, id))
+  Effect.andThen(orGone(id)(removal), Effect.asVoid(Trash.leaveDay(root, RunId.day(id))))
 
 /** The refusal of a claim for the record's sake alone is something that the person can do something about. */
 const asRemoval = (error: LeaseError): LeaseError | RemovalError => {
@@ -146,7 +143,7 @@ const removeClaimed = Effect.fnUntraced(function*(root: string, claim: Claim) {
     case "NotUndone":
       return yield* refuse(id, RemovalReason.NotUndone({ failures: withdrawn.failures }))
   }
-  yield* leaveDay(root, id)
+  yield* Trash.leaveDay(root, RunId.day(id))
 })
 
 /**

@@ -7,8 +7,10 @@ import { Errno } from "../src/internal/Errno.ts"
 import { Files, type FilesApi, Flags, node } from "../src/internal/Files.ts"
 import { Locks, type LocksApi } from "../src/internal/Locks.ts"
 import type { LeaseError } from "../src/Lease.ts"
+import * as Retention from "../src/Retention.ts"
 import * as RunArchive from "../src/RunArchive.ts"
 import type { RunId } from "../src/RunId.ts"
+import * as RunRemoval from "../src/RunRemoval.ts"
 import type { StoreError } from "../src/StoreError.ts"
 import * as TrashSweep from "../src/TrashSweep.ts"
 import { names } from "./support/CommandLine.ts"
@@ -163,15 +165,39 @@ describe("on a full disk", () => {
     ([, isRefused]) =>
       inStore((root) =>
         Effect.gen(function*() {
-          const { dir, id, path } = yield* archived(root)
+          const { dir, id } = yield* archived(root)
           const disk = refusing("ENOSPC", isRefused)
           assert.strictEqual(
             code(yield* Effect.flip(Effect.provideService(RunArchive.restore(id), Files, disk))),
             "ENOSPC"
           )
           assert.deepStrictEqual([names(`${root}/staging`), names(`${root}/runs`)], [[], []])
-          assert.isTrue(NFS.existsSync(path))
+          assert.deepStrictEqual(names(Place.dayOf(root, id)), [`${id}.tar.zst`])
           yield* comesBack(dir, id)
+        })
+      )
+  )
+})
+
+describe("where the trash takes nothing", () => {
+  type Leave = (id: RunId) => Effect.Effect<unknown, Refused | RunRemoval.RemovalError, World>
+
+  it.live.each<readonly [string, Leave]>([
+    ["removed", RunRemoval.remove],
+    ["archived", RunArchive.archive]
+  ])(
+    "a run that was brought back and was to be %s is as young as before",
+    ([, leave]) =>
+      inStore((root) =>
+        Effect.gen(function*() {
+          const { dir, id } = yield* archived(root)
+          yield* comesBack(dir, id)
+          const disk = refusing("EIO", (call, args) => call === "rename" && String(args[1]).includes("/trash/"))
+          yield* Effect.flip(Effect.provideService(leave(id), Files, disk))
+          const { archived: gone, removed } = yield* Retention.run({ policy: { maxAge: "1 hour", archive: "1 hour" } })
+          assert.deepStrictEqual([gone, removed], [[], []])
+          yield* RunRemoval.remove(id)
+          assert.deepStrictEqual(names(`${root}/archive`), [])
         })
       )
   )

@@ -254,8 +254,8 @@ describe("what was begun", () => {
         for (const each of bundleOf) NFS.rmSync(each, { recursive: true })
         const mark = Place.markOf(root, waiting!.id)
         NFS.writeFileSync(mark, "2026-11-03T00:00:00.000Z\n")
-        NFS.writeFileSync(`${Place.markOf(root, restored!.id)}.a1b2c3.tmp`, "")
-        const gone = [`${Place.markOf(root, restored!.id)}.a1b2c3.tmp`, mark, Place.markOf(root, removed!.id)]
+        NFS.writeFileSync(`${Place.markOf(root, restored!.id)}.draft-a1b2c3.tmp`, "")
+        const gone = [`${Place.markOf(root, restored!.id)}.draft-a1b2c3.tmp`, mark, Place.markOf(root, removed!.id)]
         const found = (outcome: string) => gone.map((path) => `note Leftover ${path.slice(root.length + 1)} ${outcome}`)
         assert.sameMembers(shown(root, yield* check()), found("Left"))
         yield* Effect.scoped(Effect.gen(function*() {

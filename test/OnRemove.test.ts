@@ -60,7 +60,7 @@ describe("what a run registers", () => {
         }
         yield* Effect.provideService(run.onRemove(command("true")), Files, told)
         const [file, ...rest] = calls
-        assert.match(file ?? "", /^fsync .*run\.json\.\w+\.tmp$/)
+        assert.match(file ?? "", /^fsync .*run\.json\.[-\w]+\.tmp$/)
         assert.deepStrictEqual(rest, [`rename ${run.paths.record}`, `fsync ${run.dir}`])
       })
     ))

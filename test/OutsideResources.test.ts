@@ -5,12 +5,14 @@ import { Errno } from "../src/internal/Errno.ts"
 import { Files, type FilesApi, node } from "../src/internal/Files.ts"
 import { Lease } from "../src/Lease.ts"
 import * as Retention from "../src/Retention.ts"
+import * as RunArchive from "../src/RunArchive.ts"
+import type { RunId } from "../src/RunId.ts"
 import * as RunRemoval from "../src/RunRemoval.ts"
 import { RunStore } from "../src/RunStore.ts"
 import { once, watch } from "./support/Doors.ts"
 import { bundle } from "./support/Fabricate.ts"
 import { everything } from "./support/Snapshot.ts"
-import { inStore, present, removedBy } from "./support/Stores.ts"
+import { inStore, present, removedBy, type World } from "./support/Stores.ts"
 import { day } from "./support/Time.ts"
 import { lines, made, messageIn, recordOf, refusal, registeredIn, shell } from "./support/Undo.ts"
 import { untilGone } from "./support/Worker.ts"
@@ -42,6 +44,22 @@ describe("before a bundle goes, what it has registered is undone", () => {
         assert.deepStrictEqual(present(root), [])
       })
     ))
+
+  it.live.each<readonly [string, (id: RunId) => Effect.Effect<unknown, unknown, World>]>([
+    ["removed", RunRemoval.remove],
+    ["archived", RunArchive.archive]
+  ])(
+    "and meanwhile whoever has claimed it is named, once: %s",
+    ([, leave]) =>
+      inStore((root) =>
+        Effect.gen(function*() {
+          const log = `${root}-log`
+          const one = made(root, [shell(`cat $LEASEHOLD_RUN_DIR/holders/*.json | grep role >> ${log}`)])
+          yield* leave(one.id)
+          assert.deepStrictEqual(lines(log).map((line) => line.trim()), [`"role": "claim",`])
+        })
+      )
+  )
 
   it.live("what is done is on the disk, to survive a power cut, before the next is begun", () =>
     inStore((root) =>

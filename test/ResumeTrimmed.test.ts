@@ -3,9 +3,12 @@ import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as NFS from "node:fs"
 import * as Run from "../src/Run.ts"
+import * as RunArchive from "../src/RunArchive.ts"
 import { timestamp } from "../src/RunRecord.ts"
 import * as RunTrim from "../src/RunTrim.ts"
-import { recordAt } from "./support/CommandLine.ts"
+import * as Archives from "./support/Archives.ts"
+import { names, recordAt } from "./support/CommandLine.ts"
+import { once, watch } from "./support/Doors.ts"
 import { at } from "./support/Time.ts"
 import { filled, inStore, refusal } from "./support/Trims.ts"
 
@@ -57,6 +60,26 @@ describe("going on with a run that was trimmed", () => {
         }))
         assert.strictEqual((yield* RunTrim.trim(id)).entries, 1)
         assert.isUndefined(recordAt(dir).trimmed?.[0]?.pending)
+      })
+    ))
+
+  it.live("also where that was in the moment before its archive was locked", () =>
+    inStore((each) =>
+      Effect.gen(function*() {
+        const { dir, id } = filled(each, 1)
+        yield* RunArchive.archive(id)
+        const elsewhere = Effect.gen(function*() {
+          yield* RunArchive.restore(id)
+          yield* RunTrim.trim(id)
+          yield* RunArchive.archive(id)
+        })
+        const context = yield* Effect.context<Effect.Services<typeof elsewhere>>()
+        const isLock = (call: string, [path]: ReadonlyArray<string>) =>
+          call === "tryExclusive" && path === Archives.pathOf(each.root, id)
+        const step = Effect.provideContext(Effect.orDie(elsewhere), context)
+        assert.match(yield* refusal(watch(once(isLock, step))(goOn(id))), /^Trimmed/)
+        assert.deepStrictEqual([NFS.existsSync(dir), names(`${each.root}/staging`)], [false, []])
+        yield* goOn(id, true)
       })
     ))
 })

@@ -5,9 +5,10 @@ import { type FilesApi, node } from "../src/internal/Files.ts"
 import type { Report } from "../src/RetentionReport.ts"
 import { untilPaid } from "../src/RetentionRounds.ts"
 import * as RunArchive from "../src/RunArchive.ts"
+import * as RunStore from "../src/RunStore.ts"
 import { failing, withFiles } from "./fixtures/sweeps.ts"
 import * as Archives from "./support/Archives.ts"
-import { names } from "./support/CommandLine.ts"
+import { names, recordAt } from "./support/CommandLine.ts"
 import { once, watch } from "./support/Doors.ts"
 import { bundle } from "./support/Fabricate.ts"
 import { aged, inStore, listed, prune, reasons } from "./support/Pruning.ts"
@@ -139,4 +140,33 @@ describe("the limits of the archive", () => {
         assert.isAbove(report.freedBytes, 0)
       })
     ))
+
+  it.live.each<readonly [string, (record: object) => string]>([
+    ["cannot be read", () => "{"],
+    ["has the record of another", (record) => JSON.stringify({ ...record, id: "20261101T000000000Z-aaaaaaaa" })]
+  ])(
+    "one stays that may be all that is left of its run, whose bundle %s, and another goes in its place",
+    ([, damage]) =>
+      inStore((root, now) =>
+        Effect.gen(function*() {
+          const { id, path } = yield* stale(root, now)
+          const [other] = yield* archived(root, now, [29])
+          const { dir } = yield* (yield* RunStore.RunStore).get(id)
+          NFS.writeFileSync(`${dir}/run.json`, damage(recordAt(dir)))
+          NFS.utimesSync(path, new Date(now - 30 * day), new Date(now - 30 * day))
+          const byAge = { archiveMaxAge: "1 day" }
+          const byBytes = { archiveMaxBytes: 60_000 }
+          const passes = [[byAge, true], [byBytes, true], [byBytes, false]] as const
+          for (const [policy, dryRun] of passes) {
+            const report = yield* prune(policy, { dryRun })
+            assert.deepStrictEqual([expiredBy(report), reasons(report)["unknown"], report.failed], [
+              [other!.id],
+              1,
+              []
+            ])
+          }
+          assert.deepStrictEqual([NFS.existsSync(path), present(root), Archives.archives(root).length], [true, [id], 1])
+        })
+      )
+  )
 })

@@ -4,7 +4,7 @@ import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as NFS from "node:fs"
 import { type FilesApi, node } from "../src/internal/Files.ts"
-import type { Report } from "../src/RetentionReport.ts"
+import type { PassEvent, Report } from "../src/RetentionReport.ts"
 import { untilPaid } from "../src/RetentionRounds.ts"
 import * as Run from "../src/Run.ts"
 import * as RunArchive from "../src/RunArchive.ts"
@@ -13,7 +13,7 @@ import { failing, withFiles } from "./fixtures/sweeps.ts"
 import * as Archives from "./support/Archives.ts"
 import { names, recordAt } from "./support/CommandLine.ts"
 import { once, watch } from "./support/Doors.ts"
-import type { Made } from "./support/Fabricate.ts"
+import { bundle, type Made } from "./support/Fabricate.ts"
 import { aged, inStore, listed, prune, reasons } from "./support/Pruning.ts"
 import { everything } from "./support/Snapshot.ts"
 import { ids, present } from "./support/Stores.ts"
@@ -84,6 +84,44 @@ describe("the tiers of a pass", () => {
         assert.strictEqual(record.status, "crashed")
       })
     ))
+
+  it.live("tell of an end that could be written only by the time of the archiving", () =>
+    inStore((root, now) =>
+      Effect.gen(function*() {
+        const crashed = aged(root, now, 30, { status: "running" })
+        NFS.mkdirSync(`${crashed.dir}/logs`)
+        const timestamp = new Date(now - 29 * day).toISOString()
+        NFS.writeFileSync(`${crashed.dir}/logs/events.jsonl`, `${JSON.stringify({ timestamp })}\n`)
+        let refused = 0
+        const rename: FilesApi["rename"] = (from, to) =>
+          to === `${crashed.dir}/run.json` && refused++ === 0 ? failing("ENOSPC", "rename") : node.rename(from, to)
+        const told: Array<string> = []
+        const onEvent = (event: PassEvent) => Effect.sync(() => void told.push(event._tag))
+        const report = yield* prune({ archive: "10 days" }, { onEvent }).pipe(withFiles({ rename }))
+        assert.deepStrictEqual([report.recovered, archivedBy(report), report.failed], [[{ id: crashed.id }], [
+          crashed.id
+        ], []])
+        assert.deepStrictEqual(told.filter((tag) => tag !== "Swept"), ["Recovered", "Archived"])
+        assert.strictEqual(refused, 2)
+      })
+    ))
+
+  it.live.each([["trim"], ["archive"]])(
+    "write nothing into the record of another run: %s",
+    ([tier]) =>
+      inStore((root, now) =>
+        Effect.gen(function*() {
+          const { dir, id } = aged(root, now, 30)
+          const { id: other } = bundle(root, { startedAt: now })
+          yield* prune({ maxBundles: 100 })
+          const text = JSON.stringify({ ...recordAt(dir), id: other, status: "running" })
+          NFS.writeFileSync(`${dir}/run.json`, text)
+          const report = yield* prune({ [tier!]: "10 days" })
+          assert.deepStrictEqual([report.recovered, report.failed, report.kept["unknown"]], [[], [], 1])
+          assert.deepStrictEqual([NFS.readFileSync(`${dir}/run.json`, "utf8"), present(root)], [text, [id, other]])
+        })
+      )
+  )
 
   it.live("of a dry run write nothing, and say what would be done", () =>
     inStore((root, now) =>

@@ -148,12 +148,16 @@ describe("what was archived comes back as it was", () => {
     inStore((each) =>
       Effect.gen(function*() {
         const { dir, id } = filled(each, 0)
-        for (const name of ["lease", "run.json", "run.json.a1b2c3.tmp"]) NFS.writeFileSync(`${dir}/temp/${name}`, name)
+        for (const name of ["lease", "run.json", "run.json.draft-a1b2c3.tmp"]) {
+          NFS.writeFileSync(`${dir}/temp/${name}`, name)
+        }
         NFS.mkdirSync(`${dir}/temp/holders`)
-        NFS.writeFileSync(`${dir}/holdersx`, "x")
+        for (const name of ["holdersx", "run.json.backup.tmp"]) {
+          NFS.writeFileSync(`${dir}/${name}`, "x")
+        }
         Archives.touch(dir, 1_700_000_000)
         const before = Archives.treeOf(dir)
-        NFS.writeFileSync(`${dir}/run.json.a1b2c3.tmp`, "{")
+        NFS.writeFileSync(`${dir}/run.json.draft-a1b2c3.tmp`, "{")
         Archives.touch(dir, 1_700_000_000)
         yield* RunArchive.archive(id)
         yield* RunArchive.restore(id)

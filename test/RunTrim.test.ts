@@ -96,7 +96,7 @@ describe("trim", () => {
     inStore((each) =>
       Effect.gen(function*() {
         const { dir, id } = filled(each, 1)
-        NFS.writeFileSync(`${dir}/run.json.a1b2c3.tmp`, "{")
+        NFS.writeFileSync(`${dir}/run.json.draft-a1b2c3.tmp`, "{")
         NFS.writeFileSync(`${dir}/holders/note`, "x")
         const lease = NFS.statSync(`${dir}/lease`).ino
         yield* RunTrim.trim(id, { paths: ["**", "*", "{run.json,lease,holders}*", "{holders,x}/**"] })
@@ -106,7 +106,7 @@ describe("trim", () => {
           "holders/note",
           "lease",
           "run.json",
-          "run.json.a1b2c3.tmp",
+          "run.json.draft-a1b2c3.tmp",
           "temp"
         ])
         assert.strictEqual(NFS.statSync(`${dir}/lease`).ino, lease)

@@ -40,7 +40,14 @@ describe("a glob", () => {
     ["temp/**", ["temp/a", "temp/.a", "temp/a/b", "temp/a\nb", "temp/\ufffd"], ["temp", "temporary", "artifacts/temp"]],
     ["temp", ["temp/a", "temp/.a"], ["temp", "temporary"]],
     ["*", ["x", ".x", "temp/a", "logs/a"], ["temp", "artifacts", "x/y"]],
-    ["**", ["x", "x/y", "temp/a/b"], ["temp", "run.json", "run.json.a1b2c3.tmp", "lease", "holders", "holders/x"]],
+    ["**", ["x", "x/y", "temp/a/b"], [
+      "temp",
+      "run.json",
+      "run.json.draft-a1b2c3.tmp",
+      "lease",
+      "holders",
+      "holders/x"
+    ]],
     ["{lease,holders}/**", [], ["lease", "holders", "holders/x.json"]],
     ["[r]un.json", [], ["run.json"]],
     ["artifacts/*.img", ["artifacts/a.img"], ["artifacts/a", "artifacts/x/a.img"]],

@@ -120,6 +120,12 @@ const damages: ReadonlyArray<Damage> = [
     found: ["problem WrongId"]
   },
   {
+    name: "a record of another run that says running",
+    spec: { status: "running" },
+    damage: ({ dir }) => edit(dir, (record) => ({ ...record, id: "20261101T000000000Z-aaaaaaaa" })),
+    found: ["problem WrongId"]
+  },
+  {
     name: "no lease, though the record says running",
     spec: { status: "running" },
     damage: ({ dir }) => NFS.rmSync(`${dir}/lease`),
@@ -159,12 +165,17 @@ const damages: ReadonlyArray<Damage> = [
     name: "a crashed run with all that it left behind",
     spec: { status: "running" },
     damage: ({ dir }) => {
-      NFS.writeFileSync(`${dir}/run.json.a1b2c3.tmp`, "{")
-      NFS.writeFileSync(`${dir}/holders/999999-abcdef.json.a1b2c3.tmp`, "{")
+      NFS.writeFileSync(`${dir}/run.json.draft-a1b2c3.tmp`, "{")
+      NFS.writeFileSync(`${dir}/holders/999999-abcdef.json.draft-a1b2c3.tmp`, "{")
       return deadHolder(dir)
     },
     found: ["note Crashed", "note Leftover", "note Leftover", "note StaleHolder"],
     mended: "repair"
+  },
+  {
+    name: "a file of its program with a name like that of a draft",
+    damage: ({ dir }) => NFS.writeFileSync(`${dir}/run.json.backup.tmp`, "{}"),
+    found: []
   },
   {
     name: "a run that ends in the future",
@@ -467,13 +478,13 @@ describe("while others work", () => {
         const store = yield* RunStore.RunStore
         const running = yield* store.create({ name: "running", tags: {} })
         const broken = yield* store.create({ name: "broken", tags: {} })
-        NFS.writeFileSync(`${running.dir}/run.json.a1b2c3.tmp`, "{")
+        NFS.writeFileSync(`${running.dir}/run.json.draft-a1b2c3.tmp`, "{")
         NFS.writeFileSync(`${broken.dir}/run.json`, "{")
         const findings = yield* check({ repair: true, removeUnreadable: true })
         const path = broken.dir.slice(root.length + 1)
         assert.deepStrictEqual(shown(root, findings), [`problem RecordUnusable ${path} Failed`])
         assert.match(words(findings[0]!.fault), /while its run is at work/)
-        assert.isTrue(NFS.existsSync(`${running.dir}/run.json.a1b2c3.tmp`))
+        assert.isTrue(NFS.existsSync(`${running.dir}/run.json.draft-a1b2c3.tmp`))
         const { record } = yield* store.get(running.id)
         assert.strictEqual(Result.getOrThrow(record).status, "running")
       })

@@ -15,14 +15,11 @@ import { Files, Flags } from "../internal/Files.ts"
 import { sameFile, syncDirectory } from "../internal/io.ts"
 import { Locks } from "../internal/Locks.ts"
 import { tentatively } from "../internal/Tentative.ts"
+import * as Trash from "../internal/Trash.ts"
 import * as Withdrawal from "../internal/Withdrawal.ts"
 import type { Claim, Target } from "../Lease.ts"
-import { pending } from "../OnRemove.ts"
-import * as Recovery from "../Recovery.ts"
 import * as RunId from "../RunId.ts"
-import { decode, encode, isTerminal, maxBytes as maxRecordBytes, type RunRecord, toMillis } from "../RunRecord.ts"
-import type { RunStore } from "../RunStore.ts"
-import type { StoreError } from "../StoreError.ts"
+import { encode, type RecordError, type RunRecord, toMillis } from "../RunRecord.ts"
 import { pack, type Packed, type RecordChanged, type Unpackable } from "./Packing.ts"
 import * as Reading from "./Reading.ts"
 import * as Tar from "./Tar.ts"
@@ -37,28 +34,20 @@ export interface Written {
   readonly entries: number
   readonly omitted: number
   /** The record as it was packed. */
-  readonly record: string
+  readonly record: Result.Result<RunRecord, RecordError>
 }
 
-type Failure = ArchiveError | Errno | Unpackable | RecordChanged | Reading.Corrupt | Reading.Unsafe | Tar.TarError
+type Failure = Reading.Failure | Unpackable | RecordChanged
 
 const asError = ({ id }: Target, path: string) =>
   Effect.mapError((error: Failure): ArchiveError => {
-    const because = (reason: ArchiveReason) => new ArchiveError({ id, reason })
     switch (error._tag) {
-      case "ArchiveError":
-        return error
-      case "Errno":
-        return because(ArchiveReason.System({ errno: error }))
       case "Unpackable":
-        return because(ArchiveReason.NotPackable({ path: error.path, why: error.why }))
+        return new ArchiveError({ id, reason: ArchiveReason.NotPackable({ path: error.path, why: error.why }) })
       case "RecordChanged":
-        return because(ArchiveReason.Changed())
-      case "Unsafe":
-        return because(ArchiveReason.Unsafe({ name: error.name, why: error.why }))
-      case "Corrupt":
-      case "TarError":
-        return because(ArchiveReason.Corrupt({ path, detail: error.detail }))
+        return new ArchiveError({ id, reason: ArchiveReason.Changed() })
+      default:
+        return Reading.errorOf(id, path, error)
     }
   })
 
@@ -106,7 +95,7 @@ const lockLeftover = Effect.fnUntraced(function*(root: string, id: RunId.RunId, 
 })
 
 const checkWay = Effect.fnUntraced(function*(root: string, { id }: Target) {
-  const astray = yield* Place.findAstray(root, id)
+  const astray = yield* Place.astray(root, id)
   if (astray !== undefined) return yield* new ArchiveError({ id, reason: ArchiveReason.Astray(astray) })
 })
 
@@ -157,51 +146,47 @@ const readBack = Effect.fnUntraced(function*(target: Target, fd: number, path: s
   const { id } = target
   const source: Reading.Source = { id, fd, path, linksOut: true }
   return yield* Effect.gen(function*() {
-    const read = yield* Reading.read(source, () => Effect.void)
-    if (read.digest !== packed?.digest) return yield* new Reading.Corrupt({ detail: "it is not what was packed" })
+    const { digest, record } = yield* Reading.readWhole(source)
+    if (digest !== packed?.digest) return yield* new Reading.Corrupt({ detail: "it is not what was packed" })
     const { size } = yield* files.fstat(fd, path)
-    const text = yield* Reading.readRecord(source, maxRecordBytes)
     const { bytes, entries, omitted } = packed
-    return { path, bytes: size, packedBytes: bytes, entries, omitted, record: text } satisfies Written
+    return { path, bytes: size, packedBytes: bytes, entries, omitted, record } satisfies Written
   }).pipe(asError(target, path))
 })
 
-type Reason = ArchiveReason | { readonly _tag: "Ready"; readonly record: RunRecord }
-
-/** Carries out what a withdrawal says, up to where the bundle is ready to be packed, or has gone. */
-const withdraw = Effect.fnUntraced(
-  function*(root: string, claim: Claim, options: Withdrawal.Options<Reason, never, never>) {
-    const { dir, id } = claim.target
-    const refuse = (reason: ArchiveReason) => Effect.fail(new ArchiveError({ id, reason }))
-    const withdrawn = yield* Withdrawal.withdraw(root, claim, options).pipe(
-      Effect.catchTags({
-        RecordError: (error) => refuse(ArchiveReason.Corrupt({ path: `${dir}/run.json`, detail: error.message })),
-        Errno: (errno) => refuse(ArchiveReason.System({ errno }))
-      })
-    )
-    switch (withdrawn._tag) {
-      case "NotUndone":
-        return yield* refuse(ArchiveReason.NotUndone({ failures: withdrawn.failures }))
-      case "Late":
-        return yield* refuse(ArchiveReason.Late())
-      case "Stays":
-        return withdrawn.why._tag === "Ready" ? withdrawn.why.record : yield* refuse(withdrawn.why)
-      case "Withdrawn":
-        return undefined
-    }
-  }
-)
+/** The record of a run that is ready to be packed, or whose bundle has gone. */
+const orRefuse = (
+  { target: { dir, id } }: Claim,
+  leaving: Effect.Effect<Withdrawal.Ended<ArchiveReason>, RecordError | Errno>
+) => {
+  const refuse = (reason: ArchiveReason) => Effect.fail(new ArchiveError({ id, reason }))
+  return leaving.pipe(
+    Effect.catchTags({
+      RecordError: (error) => refuse(ArchiveReason.Corrupt({ path: `${dir}/run.json`, detail: error.message })),
+      Errno: (errno) => refuse(ArchiveReason.System({ errno }))
+    }),
+    Effect.flatMap((ended) => {
+      switch (ended._tag) {
+        case "Done":
+          return Effect.succeed(ended.record)
+        case "Stays":
+          return refuse(ended.why)
+        case "NotUndone":
+          return refuse(ArchiveReason.NotUndone({ failures: ended.failures }))
+        case "Late":
+          return refuse(ArchiveReason.Late())
+      }
+    })
+  )
+}
 
 const pinned = ({ pin }: RunRecord) => pin === undefined ? undefined : ArchiveReason.Pinned({ reason: pin.reason })
 
 /** Nobody could restore it. */
-const refuseForeign = ({ id }: Target, record: RunRecord) =>
-  Effect.fail(
-    new ArchiveError({
-      id,
-      reason: ArchiveReason.NotPackable({ path: "run.json", why: `it is the record of ${record.id}` })
-    })
-  )
+const foreign = ({ id }: Target, record: RunRecord) =>
+  record.id === id
+    ? undefined
+    : ArchiveReason.NotPackable({ path: "run.json", why: `it is the record of ${record.id}` })
 
 type Interruptibly = <A, R>(part: Effect.Effect<A, ArchiveError, R>) => Effect.Effect<A, ArchiveError, R>
 
@@ -225,8 +210,9 @@ const inTime = Effect.fnUntraced(function*<A, R>(
 })
 
 /**
- * Archives a run that the caller has claimed, and takes its bundle out of the store. What the run has made outside is
- * undone first, while the bundle is still where it was, so that the archive says so. Called where nothing interrupts it.
+ * Archives a run that the caller has claimed and that has an end, and takes its bundle out of the store. What the run has
+ * made outside is undone first, while the bundle is still where it was, so that the archive says so. Called where nothing
+ * interrupts it.
  *
  * @internal
  */
@@ -234,33 +220,20 @@ export const archive = Effect.fnUntraced(function*(
   root: string,
   claim: Claim,
   { interruptibly, until }: Options
-): Effect.fn.Return<Written, ArchiveError | StoreError, Scope.Scope | RunStore> {
-  const files = yield* Files
+): Effect.fn.Return<Written, ArchiveError, Scope.Scope> {
   const { target } = claim
-  if (claim.record.id !== target.id) return yield* refuseForeign(target, claim.record)
-  if (!isTerminal(claim.record)) yield* Recovery.recover(claim)
-  const record = yield* withdraw(root, claim, {
-    until,
-    archived: true,
-    stays: (found) =>
-      Effect.succeed(
-        pinned(found) ?? (pending(found).length === 0 ? { _tag: "Ready" as const, record: found } : undefined)
-      )
-  })
-  const written = yield* write(
-    root,
-    target,
-    record ?? claim.record,
-    (part) => interruptibly(inTime(target, part, until))
-  )
-  const packed = decode(written.record)
+  const stays = (found: RunRecord) => Effect.succeed(foreign(target, found) ?? pinned(found))
+  const record = yield* orRefuse(claim, Withdrawal.undoAll(root, claim, { until, stays }))
+  const written = yield* write(root, target, record, (part) => interruptibly(inTime(target, part, until)))
+  const packed = written.record
   const isPacked = (found: RunRecord) => Result.isSuccess(packed) && encode(packed.success) === encode(found)
   // Nothing may have come between the packing and the going, a pin for one.
-  yield* withdraw(root, claim, {
+  const leaving = Withdrawal.withdraw(root, claim, {
     until,
     archived: true,
     stays: (found) => Effect.succeed(pinned(found) ?? (isPacked(found) ? undefined : ArchiveReason.Changed()))
-  }).pipe(Effect.onError(() => Effect.ignore(Place.remove(root, target.id))))
-  yield* Effect.ignore(files.rmdir(`${root}/runs/${RunId.day(target.id)}`))
+  })
+  yield* Effect.onError(orRefuse(claim, leaving), () => Effect.ignore(Place.remove(root, target.id)))
+  yield* Trash.leaveDay(root, RunId.day(target.id))
   return written
 })

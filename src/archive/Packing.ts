@@ -6,7 +6,7 @@ import * as Effect from "effect/Effect"
 import * as NodeCrypto from "node:crypto"
 import { Errno } from "../internal/Errno.ts"
 import { type ByteEntry, Files, Flags, type Info } from "../internal/Files.ts"
-import { sameFile } from "../internal/io.ts"
+import { replacedBy, sameFile } from "../internal/io.ts"
 import * as Tree from "../internal/Tree.ts"
 import type { RunId } from "../RunId.ts"
 import { type ArchiveEntry, faultOfPath, toHeader } from "./ArchiveEntry.ts"
@@ -37,10 +37,10 @@ export interface Packed extends Manifest.Sums {
 const recordName = Buffer.from("run.json")
 const slash = Buffer.from("/")
 
-/** A lease is made anew with the bundle, and its holders are gone; a temporary file is what a crash has left. */
+/** A lease is made anew with the bundle, and its holders are gone; a draft is what a crash has left. */
 const isOfTheStore = (name: Buffer) => {
   const text = name.toString()
-  return text === "lease" || text === "holders" || /^run\.json\.[0-9a-z]+\.tmp$/.test(text)
+  return text === "lease" || text === "holders" || replacedBy(text) === "run.json"
 }
 
 const pathTo = (way: ReadonlyArray<Buffer>, name?: Buffer): Buffer => {

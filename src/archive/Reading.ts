@@ -9,7 +9,7 @@ import * as NodeCrypto from "node:crypto"
 import { ArchiveError, ArchiveReason } from "../ArchiveError.ts"
 import type { Errno } from "../internal/Errno.ts"
 import type { RunId } from "../RunId.ts"
-import { isTerminal, type RecordError, type RunRecord } from "../RunRecord.ts"
+import { decode, isTerminal, maxBytes as maxRecordBytes, RecordError, type RunRecord } from "../RunRecord.ts"
 import { type ArchiveEntry, fromHeader, shownName } from "./ArchiveEntry.ts"
 import * as Manifest from "./Manifest.ts"
 import * as Tar from "./Tar.ts"
@@ -28,23 +28,33 @@ export class Unsafe extends Data.TaggedError("Unsafe")<{ readonly name: string; 
  */
 export class Corrupt extends Data.TaggedError("Corrupt")<{ readonly detail: string }> {}
 
+type Unreadable = Errno | Unsafe | Corrupt | Tar.TarError
+
+/** @internal */
+export type Failure = ArchiveError | Unreadable
+
 /**
  * In the words of whoever asked for the archive.
  *
  * @internal
  */
-export const asError = (id: RunId, path: string) =>
-  Effect.mapError((error: Errno | Unsafe | Corrupt): ArchiveError => {
-    const because = (reason: ArchiveReason) => new ArchiveError({ id, reason })
-    switch (error._tag) {
-      case "Errno":
-        return because(ArchiveReason.System({ errno: error }))
-      case "Unsafe":
-        return because(ArchiveReason.Unsafe({ name: error.name, why: error.why }))
-      case "Corrupt":
-        return because(ArchiveReason.Corrupt({ path, detail: error.detail }))
-    }
-  })
+export const errorOf = (id: RunId, path: string, error: Failure): ArchiveError => {
+  const because = (reason: ArchiveReason) => new ArchiveError({ id, reason })
+  switch (error._tag) {
+    case "ArchiveError":
+      return error
+    case "Errno":
+      return because(ArchiveReason.System({ errno: error }))
+    case "Unsafe":
+      return because(ArchiveReason.Unsafe({ name: error.name, why: error.why }))
+    case "Corrupt":
+    case "TarError":
+      return because(ArchiveReason.Corrupt({ path, detail: error.detail }))
+  }
+}
+
+/** @internal */
+export const asError = (id: RunId, path: string) => Effect.mapError((error: Failure) => errorOf(id, path, error))
 
 /** @internal */
 export interface Source {
@@ -62,9 +72,6 @@ export type Content = Tar.Found["content"]
 export type Visit = (entry: ArchiveEntry, content: Content) => Effect.Effect<void, VisitError>
 
 type VisitError = Errno | Unsafe | Tar.TarError
-
-const asCorrupt = <E>(error: E | Tar.TarError): E | Corrupt =>
-  error instanceof Tar.TarError ? new Corrupt({ detail: error.detail }) : error
 
 const readPart = Effect.fnUntraced(function*({ content, header }: Tar.Found) {
   if ((header.size ?? 0) > Manifest.maxPartBytes) return yield* new Corrupt({ detail: "its manifest is too large" })
@@ -98,7 +105,7 @@ const passOver = () => Effect.void
 export const read = (
   source: Source,
   visit: Visit
-): Effect.Effect<Manifest.Sums & { readonly digest: string }, Errno | Unsafe | Corrupt> =>
+): Effect.Effect<Manifest.Sums & { readonly digest: string }, Unreadable> =>
   Effect.suspend(() => {
     const { fd, id, path } = source
     const manifest = Manifest.make(id)
@@ -139,45 +146,38 @@ export const read = (
       return true
     })
 
-    return Effect.mapError(Tar.read(fd, path, take), (error) => asCorrupt(error)).pipe(
-      Effect.andThen(
-        Effect.suspend(() =>
-          isComplete
-            ? Effect.succeed({ ...manifest.sums(), digest: manifest.digest() })
-            : Effect.fail(new Corrupt({ detail: "it ends before its manifest does" }))
-        )
+    return Effect.andThen(
+      Tar.read(fd, path, take),
+      Effect.suspend(() =>
+        isComplete
+          ? Effect.succeed({ ...manifest.sums(), digest: manifest.digest() })
+          : Effect.fail(new Corrupt({ detail: "it ends before its manifest does" }))
       )
     )
   })
 
+const isRecord = ({ kind, path, size }: ArchiveEntry) =>
+  kind === "file" && path.toString() === "run.json" && size <= maxRecordBytes
+
 /**
- * The text of the record in an archive, for which only its beginning is read.
+ * The same, with the record that is in it. It is read with the rest, since to decompress it all takes longest.
  *
  * @internal
  */
-export const readRecord = (
-  source: Source,
-  maxBytes: number
-): Effect.Effect<string, Errno | Unsafe | Corrupt> =>
+export const readWhole = (
+  source: Source
+): Effect.Effect<
+  Manifest.Sums & { readonly digest: string; readonly record: Result.Result<RunRecord, RecordError> },
+  Unreadable
+> =>
   Effect.suspend(() => {
-    let text: string | undefined
-    const take = Effect.fnUntraced(function*(found: Tar.Found) {
-      const entry = yield* Effect.mapError(
-        Effect.fromResult(fromHeader(source.id, found.header, source)),
-        (refusal) => new Unsafe(refusal)
-      )
-      if (entry.path.length === 0) return true
-      const isRecord = entry.kind === "file" && entry.path.toString() === "run.json" && entry.size <= maxBytes
-      if (!isRecord) return yield* new Corrupt({ detail: "its first file is no run.json" })
-      text = (yield* readPart(found)).toString()
-      return false
-    })
-    return Effect.mapError(Tar.read(source.fd, source.path, take), (error) => asCorrupt(error)).pipe(
-      Effect.flatMap(() =>
-        text === undefined ? Effect.fail(new Corrupt({ detail: "there is no run.json in it" })) : Effect.succeed(text)
-      )
-    )
+    const pieces: Array<Buffer> = []
+    const visit: Visit = (entry, content) =>
+      isRecord(entry) ? content((piece) => Effect.sync(() => void pieces.push(piece))) : Effect.void
+    return Effect.map(read(source, visit), (found) => ({ ...found, record: decode(Buffer.concat(pieces).toString()) }))
   })
+
+const missing = Result.fail(new RecordError({ reason: { _tag: "Missing" } }))
 
 /**
  * The record of an archive, when it is the one that must be there.
@@ -199,3 +199,25 @@ export const checkRecord = (
   if (record.success.id !== id) return corrupt(`its record is that of ${record.success.id}`)
   return isTerminal(record.success) ? Result.succeed(record.success) : corrupt("its record says that it is running")
 }
+
+/**
+ * The record of an archive, for which only its beginning is read.
+ *
+ * @internal
+ */
+export const readRecord = Effect.fnUntraced(function*(source: Source): Effect.fn.Return<RunRecord, ArchiveError> {
+  const { fd, id, path } = source
+  let text: string | undefined
+  const take = Effect.fnUntraced(function*(found: Tar.Found) {
+    const entry = yield* Effect.mapError(
+      Effect.fromResult(fromHeader(id, found.header, source)),
+      (refusal) => new Unsafe(refusal)
+    )
+    if (entry.path.length === 0) return true
+    if (!isRecord(entry)) return yield* new Corrupt({ detail: "its first file is no run.json" })
+    text = (yield* readPart(found)).toString()
+    return false
+  })
+  yield* Tar.read(fd, path, take).pipe(asError(id, path))
+  return yield* Effect.fromResult(checkRecord(source, text === undefined ? missing : decode(text)))
+})

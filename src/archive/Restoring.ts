@@ -18,7 +18,7 @@ import type { RunId } from "../RunId.ts"
 import { type RunRecord, timestamp } from "../RunRecord.ts"
 import { removeStaged } from "../RunRemoval.ts"
 import { StoreError, StoreReason } from "../StoreError.ts"
-import { asError, checkRecord } from "./Reading.ts"
+import { asError, checkRecord, readRecord } from "./Reading.ts"
 import { unpack } from "./Unpacking.ts"
 
 /** @internal */
@@ -47,7 +47,7 @@ const take = Effect.fnUntraced(function*(
   id: RunId
 ): Effect.fn.Return<Place.Locked, ArchiveError | StoreError, Scope.Scope> {
   const { dir, root } = store
-  const astray = yield* Place.findAstray(root, id)
+  const astray = yield* Place.astray(root, id)
   if (astray !== undefined) return yield* refuse(id, ArchiveReason.Astray(astray))
   const path = Place.pathOf(root, id)
   const locked = yield* Place.lock(path).pipe(asError(id, path))
@@ -101,8 +101,11 @@ const build = Effect.fnUntraced(function*(
     const mode = yield* interruptibly(unpack({ id, fd, path, linksOut }, staged)).pipe(asError(id, path))
     const record = yield* Effect.fromResult(checkRecord({ id, path }, yield* RecordFile.read(staged)))
     // Before anybody can see the bundle, so that no pass takes it for as old as its run.
-    yield* Place.writeMark(root, id, timestamp(yield* DateTime.now)).pipe(asError(id, path))
-    yield* publish(staged, dir(id)).pipe(asError(id, path))
+    const at = timestamp(yield* DateTime.now)
+    yield* Effect.andThen(Place.writeMark(root, id, at), publish(staged, dir(id))).pipe(
+      Effect.onError(() => Place.unmark(root, id)),
+      asError(id, path)
+    )
     yield* held.moved(dir(id))
     if ((mode & 0o700) !== 0o700) yield* Effect.ignore(files.chmodAt(Buffer.from(dir(id)), mode))
     return { record, held } satisfies Restored
@@ -117,6 +120,13 @@ const dropArchive = Effect.fnUntraced(function*({ dir, root }: Store, id: RunId)
   yield* Effect.ignore(Place.remove(root, id))
 })
 
+/** @internal */
+export interface Options {
+  readonly linksOut: boolean
+  /** Asked of the record in the archive that is restored, before anything is unpacked. */
+  readonly check?: ((record: RunRecord) => Effect.Effect<void, StoreError>) | undefined
+}
+
 /**
  * Restores an archived run, and gives it with its lease held.
  *
@@ -125,15 +135,16 @@ const dropArchive = Effect.fnUntraced(function*({ dir, root }: Store, id: RunId)
 export const restore = (
   store: Store,
   id: RunId,
-  options: { readonly linksOut: boolean }
+  { check, linksOut }: Options
 ): Effect.Effect<Restored, ArchiveError | StoreError | LeaseError, Scope.Scope> =>
   Effect.uninterruptibleMask((interruptibly) =>
     tentatively(Effect.gen(function*() {
       const scope = yield* Effect.scope
       return yield* Effect.scoped(Effect.gen(function*() {
         const locked = yield* take(store, id)
+        if (check !== undefined) yield* check(yield* readRecord({ ...locked, id, linksOut }))
         yield* clear(store, id, `${store.root}/staging/${id}`)
-        const restored = yield* Scope.provide(build(store, id, locked, options.linksOut, interruptibly), scope)
+        const restored = yield* Scope.provide(build(store, id, locked, linksOut, interruptibly), scope)
         yield* dropArchive(store, id)
         return restored
       }))

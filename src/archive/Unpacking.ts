@@ -149,7 +149,7 @@ const barred = ({ path }: ArchiveEntry) => ({ why }: Tree.Barred) =>
 export const unpack = Effect.fnUntraced(function*(
   source: Source,
   dir: string
-): Effect.fn.Return<number, Errno | Unsafe | Corrupt> {
+): Effect.fn.Return<number, Errno | Unsafe | Corrupt | TarError> {
   const walk = yield* Tree.open(dir)
   const flushing = yield* Flushing.make(dir)
   const unpacking: Unpacking = { dir, flushing, walk, way: [], mode: 0o700 }

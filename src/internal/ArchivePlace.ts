@@ -9,11 +9,12 @@ import * as RunId from "../RunId.ts"
 import type { Timestamp } from "../RunRecord.ts"
 import { Errno } from "./Errno.ts"
 import { Files, Flags, type Info } from "./Files.ts"
-import { readText, replace, sameFile } from "./io.ts"
+import { findAstray, readText, replace, sameFile } from "./io.ts"
 import { Locks } from "./Locks.ts"
 import { pause } from "./Pause.ts"
 
 const ending = ".tar.zst"
+const markEnding = ".restored"
 
 /** @internal */
 export const dayOf = (root: string, id: RunId.RunId): string => `${root}/archive/${RunId.day(id)}`
@@ -34,7 +35,7 @@ export const draftOf = (root: string, id: RunId.RunId): string => `${root}/stagi
  *
  * @internal
  */
-export const markOf = (root: string, id: RunId.RunId): string => `${dayOf(root, id)}/${id}.restored`
+export const markOf = (root: string, id: RunId.RunId): string => `${dayOf(root, id)}/${id}${markEnding}`
 
 /** @internal */
 export const writeMark = (root: string, id: RunId.RunId, at: Timestamp): Effect.Effect<void, Errno> =>
@@ -54,15 +55,20 @@ export const restoredAt = Effect.fnUntraced(function*(root: string, id: RunId.Ru
   return Number.isNaN(said) ? Number(there.success.mtimeNanos / 1_000_000n) : said
 })
 
-/**
- * The run that a file of this name is an archive of.
- *
- * @internal
- */
-export const idOf = (name: string): RunId.RunId | undefined => {
+const idBefore = (ending: string) => (name: string): RunId.RunId | undefined => {
   const id = name.slice(0, -ending.length)
   return name.endsWith(ending) && RunId.isRunId(id) ? id : undefined
 }
+
+/**
+ * The run that a file of this name is an archive of, and the one whose restoring it marks.
+ *
+ * @internal
+ */
+export const idOf = idBefore(ending)
+
+/** @internal */
+export const markedBy = idBefore(markEnding)
 
 /** Behind a link lies nothing of this store. */
 const isDirectory = Effect.fnUntraced(function*(path: string) {
@@ -72,18 +78,12 @@ const isDirectory = Effect.fnUntraced(function*(path: string) {
 })
 
 /**
- * The first of the directories that archives lie in, or are made in, that is none of the store's, if any.
+ * Which of the directories that archives lie in, or are made in, is none of the store's, if any.
  *
  * @internal
  */
-export const findAstray = Effect.fnUntraced(function*(root: string, id: RunId.RunId) {
-  const files = yield* Files
-  for (const path of [`${root}/archive`, dayOf(root, id), `${root}/staging`]) {
-    const there = yield* Effect.result(files.lstat(path))
-    if (Result.isSuccess(there) && there.success.kind !== "directory") return { path, kind: there.success.kind }
-  }
-  return undefined
-})
+export const astray = (root: string, id: RunId.RunId) =>
+  findAstray([`${root}/archive`, dayOf(root, id), `${root}/staging`])
 
 /**
  * What the file system says of the archive of a run, if there is one.
@@ -219,10 +219,13 @@ export const removeAlone = Effect.fnUntraced(
 const tries = 10
 
 /**
- * What lies at the path of an archive goes only under its lock: whoever has that, and has seen the file there, is about
- * to restore or to remove it by its name, which must not come to mean another by then.
+ * Takes away what a crash has left of an archive beside a bundle that is about to go for good: it must not come back. It
+ * goes only under its lock: whoever has that, and has seen the file there, is about to restore or to remove it by its name,
+ * which must not come to mean another by then. Fails with EBUSY where somebody keeps it.
+ *
+ * @internal
  */
-const removeInTurn = Effect.fnUntraced(function*(root: string, id: RunId.RunId) {
+export const discard = Effect.fnUntraced(function*(root: string, id: RunId.RunId) {
   const path = pathOf(root, id)
   for (let nth = 0; nth < tries; nth++) {
     if ((yield* look(root, id)) === undefined || (yield* removeAlone(root, id))) return
@@ -233,17 +236,16 @@ const removeInTurn = Effect.fnUntraced(function*(root: string, id: RunId.RunId) 
 })
 
 /**
- * Takes away what there is of a run in the archive when its bundle is about to go: the mark of its restoring and, where it
- * goes for good, what a crash has left of an archive, which must not come back. Fails with EBUSY where somebody keeps that.
+ * Forgets that a run was restored, when its bundle is not there. A mark that would not go says nothing then, and whoever
+ * restores the run again writes another.
  *
  * @internal
  */
-export const discard = Effect.fnUntraced(function*(root: string, id: RunId.RunId, alsoArchive: boolean) {
+export const unmark = Effect.fnUntraced(function*(root: string, id: RunId.RunId) {
   const files = yield* Files
   if (!(yield* isDirectory(`${root}/archive`)) || !(yield* isDirectory(dayOf(root, id)))) return
-  if (alsoArchive) yield* removeInTurn(root, id)
-  yield* Effect.catchIf(files.unlink(markOf(root, id)), (errno) => errno.code === "ENOENT", () => Effect.void)
-  if (alsoArchive) yield* Effect.ignore(files.rmdir(dayOf(root, id)))
+  yield* Effect.ignore(files.unlink(markOf(root, id)))
+  yield* Effect.ignore(files.rmdir(dayOf(root, id)))
 })
 
 /**

@@ -7,7 +7,7 @@ import * as Result from "effect/Result"
 import * as Schedule from "effect/Schedule"
 import { Errno } from "./Errno.ts"
 import { Files } from "./Files.ts"
-import { nonce } from "./io.ts"
+import { findAstray, nonce } from "./io.ts"
 import * as Tree from "./Tree.ts"
 
 /** Windows says so of a file that a virus scanner or an indexer has open, mostly for a moment only. */
@@ -27,19 +27,22 @@ const requireTrash = Effect.fnUntraced(function*(trash: string) {
 })
 
 /**
- * The first of these directories, and of the trash, in whose place lies something else: a link there would lead out of
- * the store, and what is put into a trash that is one would leave it.
+ * Which of these directories, and of the trash, is none of the store's, if any: what is put into a trash that is a link
+ * would leave it.
  *
  * @internal
  */
-export const astray = Effect.fnUntraced(function*(root: string, ways: ReadonlyArray<string>) {
-  const files = yield* Files
-  for (const path of [...ways, "trash"].map((way) => `${root}/${way}`)) {
-    const there = yield* Effect.result(files.lstat(path))
-    if (Result.isSuccess(there) && there.success.kind !== "directory") return { path, kind: there.success.kind }
-  }
-  return undefined
-})
+export const astray = (root: string, ways: ReadonlyArray<string>) =>
+  findAstray([...ways, "trash"].map((way) => `${root}/${way}`))
+
+/**
+ * Takes a day of the runs away when it has become empty, and says whether it has gone. Whoever is about to publish a bundle
+ * in it makes it anew.
+ *
+ * @internal
+ */
+export const leaveDay = (root: string, day: string): Effect.Effect<boolean> =>
+  Effect.flatMap(Files, (files) => Effect.isSuccess(files.rmdir(`${root}/runs/${day}`)))
 
 /**
  * Makes a directory in the trash for parts of a bundle, and gives its path. A sweep may take it away while it is empty.

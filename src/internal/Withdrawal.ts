@@ -11,19 +11,19 @@ import type { Claim } from "../Lease.ts"
 import { describe, type NotUndone, pending } from "../OnRemove.ts"
 import type { Registered, RunRecord } from "../RunRecord.ts"
 import * as ArchivePlace from "./ArchivePlace.ts"
-import { Files } from "./Files.ts"
 import * as OutsideResources from "./OutsideResources.ts"
 import * as RecordFile from "./RecordFile.ts"
 import * as RecordLock from "./RecordLock.ts"
 import * as Trash from "./Trash.ts"
 
 /**
- * What came of it. `Late`: there was no time left for what had to be undone, and it was not begun.
+ * What came of it, with the record as it was then. `Late`: there was no time left for what had to be undone, and it was not
+ * begun.
  *
  * @internal
  */
-export type Withdrawn<Stay> =
-  | { readonly _tag: "Withdrawn" }
+export type Ended<Stay> =
+  | { readonly _tag: "Done"; readonly record: RunRecord }
   | { readonly _tag: "Stays"; readonly why: Stay }
   | { readonly _tag: "NotUndone"; readonly failures: ReadonlyArray<NotUndone> }
   | { readonly _tag: "Late" }
@@ -34,11 +34,6 @@ export interface Options<Stay, E, R> {
   readonly stays: (record: RunRecord) => Effect.Effect<Stay | undefined, E, R>
   /** When all of it has to be over, in milliseconds since 1970. It is then also not waited long for others. */
   readonly until?: number | undefined
-  /**
-   * The bundle goes into the archive, and never without everything that was undone being written down: the archive is
-   * all that is left to say so. Else what a crash has left of an archive beside it goes with it.
-   */
-  readonly archived?: boolean | undefined
 }
 
 /**
@@ -64,26 +59,18 @@ const lock = (dir: string, brief: boolean) =>
     () => Effect.void
   )
 
-/** Undoing takes long, so whoever has to wait or is refused learns for whom. */
-const announce = Effect.fnUntraced(function*({ target: { dir } }: Claim) {
-  const files = yield* Files
-  const { ino } = yield* files.lstat(`${dir}/lease`)
-  const holder = yield* Holder.make({ role: "claim", inode: ino })
-  yield* Effect.acquireRelease(Holder.write(dir, holder), () => Effect.ignore(Holder.remove(dir, holder)))
-}, (announcing) => Effect.ignore(announcing))
-
-/**
- * Takes a bundle out of the store, or says why it stays.
- *
- * @internal
- */
-export const withdraw = Effect.fnUntraced(
-  function*<Stay, E, R>(root: string, claim: Claim, { archived, stays, until }: Options<Stay, E, R>) {
-    const { dir, id } = claim.target
+/** Undoes one thing after another; the last step is made under the lock under which nothing was found to be left. */
+const leave = <Stay, E, R, E2>(
+  root: string,
+  claim: Claim,
+  { stays, until }: Options<Stay, E, R>,
+  last: (record: RunRecord) => Effect.Effect<Ended<Stay>, E2>
+) =>
+  Effect.scoped(Effect.gen(function*() {
+    const { dir } = claim.target
     const done = new Set<string>()
 
-    /** Renamed, or to stay, or what has to be undone first. */
-    const leave = Effect.scoped(Effect.gen(function*() {
+    const step = Effect.scoped(Effect.gen(function*() {
       yield* lock(dir, until !== undefined)
       const record = yield* Effect.fromResult(yield* RecordFile.read(dir))
       const why = yield* stays(record)
@@ -92,26 +79,57 @@ export const withdraw = Effect.fnUntraced(
       if (failures.length > 0) return { _tag: "NotUndone", failures } as const
       const next: Registered | undefined = pending(record).find((registered) => !done.has(registered.id))
       if (next !== undefined) return { _tag: "Undo", next } as const
-      if (archived === true && pending(record).length > 0) {
-        return { _tag: "NotUndone", failures: unwritten(record) } as const
-      }
-      // First, so that whoever is killed in between has removed nothing. A bundle with the record of another run is none
-      // of this one's, and an archive beside it may be all that is left.
-      yield* ArchivePlace.discard(root, id, archived !== true && record.id === id)
-      yield* Trash.put(root, dir, id)
-      return { _tag: "Withdrawn" } as const
+      return yield* last(record)
     }))
 
-    return yield* Effect.scoped(Effect.gen(function*() {
-      for (let nth = 0;; nth++) {
-        const step = yield* leave
-        if (step._tag !== "Undo") return step satisfies Withdrawn<Stay>
-        if (nth === 0) yield* announce(claim)
-        const outcome = yield* OutsideResources.undo({ root, claim, until }, step.next)
-        if (outcome === "late") return { _tag: "Late" } as const
-        if (outcome !== undefined) return { _tag: "NotUndone", failures: [outcome] } as const
-        done.add(step.next.id)
-      }
-    }))
-  }
-)
+    for (let nth = 0;; nth++) {
+      const made = yield* step
+      if (made._tag !== "Undo") return made satisfies Ended<Stay>
+      // It takes long.
+      if (nth === 0 && !claim.announced) yield* Effect.ignore(Holder.announceClaim(dir))
+      const outcome = yield* OutsideResources.undo({ root, claim, until }, made.next)
+      if (outcome === "late") return { _tag: "Late" } as const
+      if (outcome !== undefined) return { _tag: "NotUndone", failures: [outcome] } as const
+      done.add(made.next.id)
+    }
+  }))
+
+/**
+ * Undoes what a run has made outside of its bundle, and has all of it written down: an archive of it is all that is left to
+ * say so.
+ *
+ * @internal
+ */
+export const undoAll = <Stay, E, R>(root: string, claim: Claim, options: Options<Stay, E, R>) =>
+  leave(root, claim, options, (record) =>
+    Effect.succeed<Ended<Stay>>(
+      pending(record).length === 0 ? { _tag: "Done", record } : { _tag: "NotUndone", failures: unwritten(record) }
+    ))
+
+/**
+ * Takes a bundle out of the store, or says why it stays. One that is `archived` leaves its archive there; else what a crash
+ * has left of an archive beside it goes with it.
+ *
+ * @internal
+ */
+export const withdraw = <Stay, E, R>(
+  root: string,
+  claim: Claim,
+  { archived, ...options }: Options<Stay, E, R> & { readonly archived?: boolean | undefined }
+) =>
+  leave(
+    root,
+    claim,
+    options,
+    Effect.fnUntraced(function*(record) {
+      const { dir, id } = claim.target
+      // First, so that whoever is killed in between has removed nothing. A bundle with the record of another run is none
+      // of this one's, and an archive beside it may be all that is left.
+      if (archived !== true && record.id === id) yield* ArchivePlace.discard(root, id)
+      yield* Trash.put(root, dir, id)
+      // Last, since a bundle that stays is as young as it was. Nobody restores the run yet: where it has an archive by
+      // now, that is locked.
+      if (record.id === id) yield* ArchivePlace.unmark(root, id)
+      return { _tag: "Done", record } satisfies Ended<Stay>
+    })
+  )

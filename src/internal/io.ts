@@ -4,6 +4,7 @@
 import * as Data from "effect/Data"
 import * as Effect from "effect/Effect"
 import * as Random from "effect/Random"
+import * as Result from "effect/Result"
 import type { Errno } from "./Errno.ts"
 import { type ByteEntry, Files, Flags, type Info, type Kind } from "./Files.ts"
 
@@ -112,6 +113,16 @@ export const nonce: Effect.Effect<string> = Effect.map(
   (value) => value.toString(36).padStart(6, "0")
 )
 
+const draftName = /^(.*)\.draft-[0-9a-z]{6}\.tmp$/s
+
+/**
+ * The name of the file that {@link replace} was to put this one in the place of, if it is such a draft: somebody is writing
+ * it, or has died over it. No program is likely to name a file of its own so.
+ *
+ * @internal
+ */
+export const replacedBy = (name: string): string | undefined => draftName.exec(name)?.[1]
+
 /**
  * Makes a new file; fails with EEXIST where there is one. What was begun and not finished is taken away again.
  *
@@ -139,7 +150,7 @@ export const replace = Effect.fnUntraced(
   function*(path: string, text: string, options?: { readonly fsync?: boolean | undefined }) {
     const files = yield* Files
     // A crash may leave the temporary file behind, so nobody may depend on its name being free.
-    const temporary = `${path}.${yield* nonce}.tmp`
+    const temporary = `${path}.draft-${yield* nonce}.tmp`
     yield* writeNew(temporary, text, options)
     yield* files.rename(temporary, path).pipe(Effect.onError(() => Effect.ignore(files.unlink(temporary))))
     if (options?.fsync === true) yield* syncDirectory(path.slice(0, path.lastIndexOf("/")))
@@ -181,3 +192,17 @@ export const eachEntry = Effect.fnUntraced(
     }).pipe(Effect.ensuring(listing.close))
   }
 )
+
+/**
+ * The first of these places in which something lies that is no directory: a link there would lead out of the store.
+ *
+ * @internal
+ */
+export const findAstray = Effect.fnUntraced(function*(places: ReadonlyArray<string>) {
+  const files = yield* Files
+  for (const path of places) {
+    const there = yield* Effect.result(files.lstat(path))
+    if (Result.isSuccess(there) && there.success.kind !== "directory") return { path, kind: there.success.kind }
+  }
+  return undefined
+})

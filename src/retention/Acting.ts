@@ -120,22 +120,22 @@ const staysIn = (pass: Pass, { id }: Removal, row: Row) =>
   })
 
 const conclude = Effect.fnUntraced(
-  function*(pass: Pass, decision: Removal, row: Row, withdrawn: Withdrawal.Withdrawn<Stay>) {
+  function*(pass: Pass, decision: Removal, row: Row, ended: Withdrawal.Ended<Stay>) {
     const { clockAhead, id, reason } = decision
-    switch (withdrawn._tag) {
-      case "Withdrawn":
+    switch (ended._tag) {
+      case "Done":
         if (!pass.dryRun) pass.ledger.left.inTrash++
         // Told first: the index may break, and then the pass begins anew and does not come by here again.
         yield* tellRemoved(pass, { id, reason, bytes: row.bytes })
         return yield* pass.session.remove(id)
       case "Stays": {
-        const { why } = withdrawn
+        const { why } = ended
         if (why._tag === "Foreign") return yield* keepUnknown(pass, row, why.detail, clockAhead)
         yield* pass.session.put(why.now)
         return yield* tellKept(pass, id, why.keep, clockAhead)
       }
       case "NotUndone":
-        return yield* keepFailed(pass, row, describeFailures(withdrawn.failures), "notUndone")
+        return yield* keepFailed(pass, row, describeFailures(ended.failures), "notUndone")
       case "Late":
         return leaveOver(pass, row, 1)
     }
@@ -202,7 +202,7 @@ const foreseeRemoval = (pass: Pass, decision: Removal, row: Row) =>
           ? { _tag: "Stays", why }
           : failures.length > 0
           ? { _tag: "NotUndone", failures }
-          : { _tag: "Withdrawn" }
+          : { _tag: "Done", record }
       )
     })
   )

@@ -5,6 +5,7 @@
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
+import { standsForRun } from "../Bundle.ts"
 import * as Place from "../internal/ArchivePlace.ts"
 import { Files } from "../internal/Files.ts"
 import { lengthText, sizeText } from "../RetentionReason.ts"
@@ -72,22 +73,38 @@ const sumUp = Effect.fnUntraced(function*(pass: Pass) {
   return { sums, unlisted }
 })
 
-const expire = Effect.fnUntraced(function*(pass: Pass, { bytes, id }: Archived, reason: string) {
+/** What lies beside an archive: nothing, the bundle of the run, or something that cannot stand for it. */
+const look = Effect.fnUntraced(function*({ store }: Pass, id: RunId) {
   const files = yield* Files
-  if (!pass.dryRun) {
-    const removed = yield* Effect.result(Place.removeAlone(pass.store.root, id))
-    if (Result.isFailure(removed)) {
-      pass.ledger.left.failed++
-      return yield* tellFailure(pass, id, removed.failure.message)
-    }
-    // Somebody restores it just now, or has taken it away.
-    if (!removed.success) return
-    pass.ledger.freedBytes += bytes
-  }
-  // Beside its bundle an archive is none, and what goes is not the run. Who archives it takes the bundle away at the end,
-  // so it is looked for when nothing can come of the archive any more.
-  if (!(yield* Effect.isSuccess(files.lstat(pass.store.dir(id))))) yield* tellExpired(pass, { id, reason, bytes })
+  if (!(yield* Effect.isSuccess(files.lstat(store.dir(id))))) return "nothing"
+  const entry = yield* Effect.result(store.get(id))
+  return Result.isSuccess(entry) && standsForRun(entry.success) ? "the run" : "something"
 })
+
+/**
+ * Beside its bundle an archive is none, and what goes is not the run. Beside a bundle that no pass removes, since it cannot
+ * tell what it is, the archive may be all that is left, and stays as well.
+ */
+const expire = Effect.fnUntraced(function*(pass: Pass, { bytes, id }: Archived, reason: string) {
+  const { dryRun, ledger, store } = pass
+  // Who archives the run or brings it back has this lock, until the bundle has gone or is there.
+  const locked = dryRun ? undefined : yield* Place.lock(Place.pathOf(store.root, id))
+  if (typeof locked === "string") return "gone"
+  const beside = yield* look(pass, id)
+  if (beside === "something") return "kept"
+  if (!dryRun) {
+    yield* Place.remove(store.root, id)
+    ledger.freedBytes += bytes
+  }
+  if (beside === "nothing") yield* tellExpired(pass, { id, reason, bytes })
+  return "gone"
+}, Effect.scoped)
+
+const expireOrTell = (pass: Pass, archived: Archived, reason: string) =>
+  Effect.catch(expire(pass, archived, reason), ({ message }) => {
+    pass.ledger.left.failed++
+    return Effect.as(tellFailure(pass, archived.id, message), "failed")
+  })
 
 /**
  * Removes the oldest archives until the limits hold.
@@ -114,9 +131,9 @@ export const expireDue = Effect.fnUntraced(function*(pass: Pass) {
     for (const archived of yield* listDay(store.root, day)) {
       const reason = reasonFor(archived)
       if (reason === undefined) continue
-      over -= archived.bytes
       if (ledger.expired.length >= budget.maxRemoved || (yield* isOver(pass))) ledger.left.toExpire++
-      else yield* expire(pass, archived, reason)
+      else if ((yield* expireOrTell(pass, archived, reason)) === "kept") continue
+      over -= archived.bytes
     }
   }
 })

@@ -186,6 +186,7 @@ export const tellFailure = ({ ledger }: Frame, id: string, reason: string): Effe
 
 /** @internal */
 export const tellRecovery = ({ ledger }: Frame, id: RunId): Effect.Effect<void> => {
+  ledger.unwritten.delete(id)
   ledger.recovered.push({ id })
   return ledger.tell(PassEvent.Recovered({ id }))
 }

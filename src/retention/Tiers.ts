@@ -15,7 +15,7 @@ import * as Recovery from "../Recovery.ts"
 import { KeepReason, type TierReason } from "../RetentionReason.ts"
 import { dueBefore, tierOf } from "../RetentionTiers.ts"
 import { type IndexBroken, type Position, position, type Row } from "../RunIndex.ts"
-import type { RecordError, RunRecord } from "../RunRecord.ts"
+import { isTerminal, type RecordError, type RunRecord } from "../RunRecord.ts"
 import type { RunStore } from "../RunStore.ts"
 import type { StoreError } from "../StoreError.ts"
 import type { TrimError } from "../TrimError.ts"
@@ -34,6 +34,7 @@ import {
   rowOf,
   tellArchived,
   tellKept,
+  tellRecovery,
   tellTrimmed
 } from "./Pass.ts"
 import { measure } from "./Planning.ts"
@@ -53,13 +54,20 @@ const mayBeDue = ({ ledger, own }: Pass, row: Row) =>
 
 // == under the claim
 
-/** The record as it is now, brought to its end where it has crashed, and whether the tier still asks for the bundle. */
+/** A record that could not be brought to its end, on a full disk for one, when the pass looked at it first. */
+const bringToEnd = Effect.fnUntraced(function*(pass: Pass, claim: Claim, found: RunRecord) {
+  if (isTerminal(found)) return found
+  const record = yield* Recovery.recover(claim, { foundAt: pass.now, brief: true })
+  yield* tellRecovery(pass, record.id)
+  return record
+})
+
+/** Asks again of the record as it is now. Gives nothing, and the index is told why, where the tier does not want it. */
 const askAgain = Effect.fnUntraced(function*(pass: Pass, claim: Claim, row: Row, tier: Tier) {
   const found = yield* Effect.fromResult(yield* RecordFile.read(claim.target.dir))
-  const record = found.status === "running" && !pass.dryRun
-    ? yield* Recovery.recover(claim, { foundAt: pass.now, brief: true })
-    : found
-  return { record, ...(yield* judge(pass, record, row, tier)) }
+  if (found.id !== row.id) return void (yield* Acting.keepUnknown(pass, row, foreign(found)))
+  const { fresh, reason } = yield* judge(pass, yield* bringToEnd(pass, claim, found), row, tier)
+  return reason === undefined ? void (yield* pass.session.put(fresh)) : { fresh, reason }
 })
 
 const judge = Effect.fnUntraced(function*(pass: Pass, record: RunRecord, row: Row, tier: Tier) {
@@ -79,9 +87,9 @@ const movedOut = ({ ledger }: Pass, row: Row, entries: number): Row => {
 }
 
 const trim = Effect.fnUntraced(function*(pass: Pass, claim: Claim, row: Row) {
-  const { fresh, reason, record } = yield* askAgain(pass, claim, row, "TrimAfter")
-  if (record.id !== row.id) return yield* Acting.keepUnknown(pass, row, foreign(record))
-  if (reason?._tag !== "TrimAfter") return yield* pass.session.put(fresh)
+  const due = yield* askAgain(pass, claim, row, "TrimAfter")
+  if (due?.reason._tag !== "TrimAfter") return
+  const { fresh, reason } = due
   const paths = yield* Effect.orDie(Effect.fromResult(checkPaths(reason.paths)))
   const { bytes, entries } = yield* trimClaimed(pass.store.root, claim, paths, { brief: true })
   const moved = movedOut(pass, fresh, entries)
@@ -96,15 +104,14 @@ const tooLong = Effect.fnUntraced(function*(pass: Pass, row: Row) {
 })
 
 const archive = Effect.fnUntraced(function*(pass: Pass, claim: Claim, row: Row) {
-  const { fresh, reason, record } = yield* askAgain(pass, claim, row, "ArchiveAfter")
-  if (record.id !== row.id) return yield* Acting.keepUnknown(pass, row, foreign(record))
-  if (reason?._tag !== "ArchiveAfter") return yield* pass.session.put(fresh)
+  const due = yield* askAgain(pass, claim, row, "ArchiveAfter")
+  if (due?.reason._tag !== "ArchiveAfter") return
   const { bytes } = yield* Archiving.archive(pass.store.root, claim, {
     until: pass.until,
     interruptibly: Effect.interruptible
   })
   pass.ledger.left.inTrash++
-  yield* tellArchived(pass, { id: row.id, reason, bytes })
+  yield* tellArchived(pass, { id: row.id, reason: due.reason, bytes })
   yield* pass.session.remove(row.id)
 })
 

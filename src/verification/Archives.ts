@@ -5,15 +5,17 @@
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import * as Stream from "effect/Stream"
+import { type Entry, standsForRun } from "../Bundle.ts"
 import * as Place from "../internal/ArchivePlace.ts"
 import type { Errno } from "../internal/Errno.ts"
 import { Files } from "../internal/Files.ts"
+import { replacedBy } from "../internal/io.ts"
 import * as RunArchive from "../RunArchive.ts"
 import * as RunId from "../RunId.ts"
-import { type Entry, RunStore } from "../RunStore.ts"
+import { RunStore } from "../RunStore.ts"
 import { Fault, type Finding, Outcome } from "../VerificationFinding.ts"
-import { finding, type Options } from "./Options.ts"
-import { type Heard, list, misplaced, type Named } from "./Places.ts"
+import { asOutcome, finding, type Options } from "./Options.ts"
+import { byDays, type Heard, misplaced, type Named } from "./Places.ts"
 
 // == whether it can be restored
 
@@ -31,20 +33,14 @@ const checkAlone = Effect.fnUntraced(function*(path: string, id: RunId.RunId, op
 
 // == beside its bundle
 
-/** Whether the bundle can stand for the run. */
-const faultBeside = ({ id, record }: Entry): Fault => {
-  if (Result.isFailure(record)) return Fault.OnlyCopy({ error: record.failure })
-  return record.success.id === id ? Fault.Superseded() : Fault.OnlyCopy({ error: undefined })
-}
+const faultBeside = (entry: Entry): Fault =>
+  standsForRun(entry)
+    ? Fault.Superseded()
+    : Fault.OnlyCopy({ error: Result.isFailure(entry.record) ? entry.record.failure : undefined })
 
 type Locking = Result.Result<Place.Locked | "busy" | "absent", Errno>
 
 const isBusy = (locked: Locking) => Result.isSuccess(locked) && locked.success === "busy"
-
-const asOutcome = Effect.match({
-  onSuccess: () => Outcome.Mended() as Outcome,
-  onFailure: ({ message }: Errno) => Outcome.Failed({ reason: message })
-})
 
 /** The bundle is looked at under the lock, and cannot be archived anew while we have it. */
 const checkBeside = Effect.fnUntraced(
@@ -67,8 +63,6 @@ const checkBeside = Effect.fnUntraced(
 )
 
 // == when it was restored
-
-const markName = /^(.*)\.restored(\.[0-9a-z]{6}\.tmp)?$/
 
 /** A mark is of use as long as the bundle is there; what is written beside it, for a moment only. */
 const isOfUse = Effect.fnUntraced(function*(id: RunId.RunId, isDraft: boolean) {
@@ -97,11 +91,12 @@ const checkNamed = Effect.fnUntraced(function*(day: string, named: Named, option
   const files = yield* Files
   const { dir, root } = yield* RunStore
   const { kind, name, path } = named
-  const [, marked = "", draft] = markName.exec(name) ?? []
-  const id = RunId.isRunId(marked) ? marked : Place.idOf(name)
+  const replaced = replacedBy(name)
+  const marked = Place.markedBy(replaced ?? name)
+  const id = marked ?? Place.idOf(name)
   if (id === undefined) return [finding(Fault.Strange(), path)]
   if (kind !== "file") return [misplaced(path, "file", kind)]
-  if (id === marked) return yield* checkMark(path, id, draft !== undefined, options)
+  if (id === marked) return yield* checkMark(path, id, replaced !== undefined, options)
   if (RunId.day(id) !== day) return [finding(Fault.WrongDay({ place: Place.pathOf(root, id) }), path, { id })]
   yield* heard(id)
   return (yield* Effect.isSuccess(files.lstat(dir(id))))
@@ -109,22 +104,12 @@ const checkNamed = Effect.fnUntraced(function*(day: string, named: Named, option
     : yield* checkAlone(path, id, options)
 })
 
-const checkDay = (day: Named, options: Options, heard: Heard): Stream.Stream<Finding, never, RunStore> => {
-  if (!RunId.isDay(day.name)) return Stream.make(finding(Fault.Strange(), day.path))
-  if (day.kind !== "directory") return Stream.make(misplaced(day.path, "directory", day.kind))
-  return Stream.unwrap(Effect.map(list(day.path), ({ entries, findings }) =>
-    Stream.fromIterable(entries).pipe(
-      Stream.mapEffect((named) => checkNamed(day.name, named, options, heard), { concurrency: 2 }),
-      Stream.flattenIterable,
-      (checked) => Stream.concat(Stream.fromIterable(findings), checked)
-    )))
-}
+/** So many of a day are read at a time. */
+const concurrency = 2
 
 /** @internal */
 export const archives = (options: Options, heard: Heard): Stream.Stream<Finding, never, RunStore> =>
-  Stream.unwrap(Effect.gen(function*() {
-    const { root } = yield* RunStore
-    const { entries, findings } = yield* list(`${root}/archive`)
-    const days = Stream.fromIterable(entries).pipe(Stream.flatMap((day) => checkDay(day, options, heard)))
-    return Stream.concat(Stream.fromIterable(findings), days)
-  }))
+  Stream.unwrap(
+    Effect.map(RunStore, ({ root }) =>
+      byDays(`${root}/archive`, (day, named) => checkNamed(day, named, options, heard), concurrency))
+  )

@@ -3,6 +3,7 @@ import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import { Files } from "../internal/Files.ts"
+import { replacedBy } from "../internal/io.ts"
 import * as RecordLock from "../internal/RecordLock.ts"
 import { type Claim, Lease, type LeaseError } from "../Lease.ts"
 import type { Liveness } from "../Liveness.ts"
@@ -14,7 +15,7 @@ import { type Entry, RunStore } from "../RunStore.ts"
 import type { StoreError } from "../StoreError.ts"
 import { unfinished } from "../TrimHistory.ts"
 import { Fault, type Finding, Outcome } from "../VerificationFinding.ts"
-import { finding, type Options } from "./Options.ts"
+import { asOutcome, finding, type Options } from "./Options.ts"
 
 /** Something that is wrong, and what mends it under a claim, where that is safe. */
 interface Defect {
@@ -42,9 +43,6 @@ const unlinkDraft = Effect.fnUntraced(function*(bundle: string, path: string) {
   yield* unlink(path)
 }, Effect.scoped)
 
-const draftOfRecord = /^run\.json\.[0-9a-z]{6}\.tmp$/
-const draftOfHolder = /\.json\.[0-9a-z]{6}\.tmp$/
-
 /**
  * The claim that removes a holder file was granted while that file was there, and was so by having proved its process
  * dead. That is why the files are found before the claim is taken.
@@ -53,13 +51,14 @@ const tracesOf = Effect.fnUntraced(function*(dir: string): Effect.fn.Return<Read
   const traces: Array<Defect> = []
   for (const name of yield* namesIn(dir)) {
     const where = `${dir}/${name}`
-    if (draftOfRecord.test(name)) traces.push({ fault: Fault.Leftover(), where, mend: () => unlinkDraft(dir, where) })
+    if (replacedBy(name) !== "run.json") continue
+    traces.push({ fault: Fault.Leftover(), where, mend: () => unlinkDraft(dir, where) })
   }
   for (const name of yield* namesIn(`${dir}/holders`)) {
     const where = `${dir}/holders/${name}`
     const mend = () => unlink(where)
     if (name.endsWith(".json")) traces.push({ fault: Fault.StaleHolder(), where, mend })
-    else if (draftOfHolder.test(name)) traces.push({ fault: Fault.Leftover(), where, mend })
+    else if (replacedBy(name)?.endsWith(".json") === true) traces.push({ fault: Fault.Leftover(), where, mend })
   }
   return traces
 })
@@ -87,8 +86,9 @@ const ofUnfinished = ({ dir }: Entry, record: RunRecord): ReadonlyArray<Defect> 
 }
 
 const ofDead = Effect.fnUntraced(function*(entry: Entry, record: RunRecord, now: number) {
-  const { dir } = entry
-  const crashed: ReadonlyArray<Defect> = record.status === "running"
+  const { dir, id } = entry
+  // What the record of another run says is no word on this one.
+  const crashed: ReadonlyArray<Defect> = record.status === "running" && record.id === id
     ? [{ fault: Fault.Crashed(), where: dir, mend: (claim) => Effect.asVoid(Recovery.recover(claim)) }]
     : []
   return [...ofRecord(entry, record, now), ...ofUnfinished(entry, record), ...crashed, ...yield* tracesOf(dir)]
@@ -117,14 +117,6 @@ const defectsOf = Effect.fnUntraced(function*(entry: Entry): Effect.fn.Return<Re
 })
 
 // == mending
-
-const asOutcome = <R>(
-  mending: Effect.Effect<void, { readonly message: string }, R>
-): Effect.Effect<Outcome, never, R> =>
-  Effect.match(mending, {
-    onSuccess: () => Outcome.Mended(),
-    onFailure: (error) => Outcome.Failed({ reason: error.message })
-  })
 
 /** Everything in a bundle is mended under one claim, in the order in which it was found. */
 const mend = Effect.fnUntraced(function*(entry: Entry, defects: ReadonlyArray<Defect>) {

@@ -12,7 +12,7 @@ import { RunStore } from "../RunStore.ts"
 import * as TrashSweep from "../TrashSweep.ts"
 import { Fault, type Finding, Outcome } from "../VerificationFinding.ts"
 import { check } from "./Bundles.ts"
-import { finding, type Options } from "./Options.ts"
+import { asOutcome, finding, type Options } from "./Options.ts"
 
 /** @internal */
 export interface Named {
@@ -57,6 +57,34 @@ export const list = Effect.fnUntraced(function*(path: string): Effect.fn.Return<
 /** @internal */
 export const misplaced = (path: string, expected: "directory" | "file", kind: Kind | undefined) =>
   finding(Fault.Misplaced({ expected, kind: kind ?? "thing of an unknown kind" }), path)
+
+/** What is found in a directory, and of it. */
+const inside = <R>(path: string, look: (entries: Listed["entries"]) => Stream.Stream<Finding, never, R>) =>
+  Stream.unwrap(
+    Effect.map(list(path), ({ entries, findings }) => Stream.concat(Stream.fromIterable(findings), look(entries)))
+  )
+
+/**
+ * What is found of whatever lies in the days below a directory, so many names of a day at a time.
+ *
+ * @internal
+ */
+export const byDays = <R>(
+  path: string,
+  check: (day: string, named: Named) => Effect.Effect<ReadonlyArray<Finding>, never, R>,
+  concurrency: number
+): Stream.Stream<Finding, never, R> => {
+  const checkDay = (day: Named): Stream.Stream<Finding, never, R> => {
+    if (!RunId.isDay(day.name)) return Stream.make(finding(Fault.Strange(), day.path))
+    if (day.kind !== "directory") return Stream.make(misplaced(day.path, "directory", day.kind))
+    return inside(day.path, (entries) =>
+      Stream.fromIterable(entries).pipe(
+        Stream.mapEffect((named) => check(day.name, named), { concurrency }),
+        Stream.flattenIterable
+      ))
+  }
+  return inside(path, (days) => Stream.flatMap(Stream.fromIterable(days), checkDay))
+}
 
 // == the root
 
@@ -104,25 +132,12 @@ const checkNamed = Effect.fnUntraced(function*(day: string, { name, path }: Name
  */
 export type Heard = (id: RunId.RunId) => Effect.Effect<void>
 
-const checkDay = (day: Named, options: Options, heard: Heard): Stream.Stream<Finding, never, RunStore | Lease> => {
-  if (!RunId.isDay(day.name)) return Stream.make(finding(Fault.Strange(), day.path))
-  if (day.kind !== "directory") return Stream.make(misplaced(day.path, "directory", day.kind))
-  return Stream.unwrap(Effect.map(list(day.path), ({ entries, findings }) =>
-    Stream.fromIterable(entries).pipe(
-      Stream.mapEffect((named) => checkNamed(day.name, named, options, heard), { concurrency }),
-      Stream.flattenIterable,
-      (checked) => Stream.concat(Stream.fromIterable(findings), checked)
-    )))
-}
-
 /** @internal */
 export const runs = (options: Options, heard: Heard): Stream.Stream<Finding, never, RunStore | Lease> =>
-  Stream.unwrap(Effect.gen(function*() {
-    const { root } = yield* RunStore
-    const { entries, findings } = yield* list(`${root}/runs`)
-    const days = Stream.fromIterable(entries).pipe(Stream.flatMap((day) => checkDay(day, options, heard)))
-    return Stream.concat(Stream.fromIterable(findings), days)
-  }))
+  Stream.unwrap(
+    Effect.map(RunStore, ({ root }) =>
+      byDays(`${root}/runs`, (day, named) => checkNamed(day, named, options, heard), concurrency))
+  )
 
 // == staging
 
@@ -170,24 +185,20 @@ const checkStaged = Effect.fnUntraced(function*(named: Named, options: Options) 
   if (Result.isFailure(there)) return []
   if (fault._tag !== "Abandoned" || !options.repair) return [finding(fault, path, { id: name })]
   const { root } = yield* RunStore
-  const outcome = yield* Effect.match(RunRemoval.removeStaged(root, yield* Lease, { id: name, dir: path }), {
-    onSuccess: () => Outcome.Mended(),
-    onFailure: ({ message }) => Outcome.Failed({ reason: message })
-  })
+  const outcome = yield* asOutcome(RunRemoval.removeStaged(root, yield* Lease, { id: name, dir: path }))
   return [finding(fault, path, { id: name, outcome })]
 })
 
 /** @internal */
 export const staging = (options: Options): Stream.Stream<Finding, never, RunStore | Lease> =>
-  Stream.unwrap(Effect.gen(function*() {
-    const { root } = yield* RunStore
-    const { entries, findings } = yield* list(`${root}/staging`)
-    const staged = Stream.fromIterable(entries).pipe(
-      Stream.mapEffect((named) => checkStaged(named, options)),
-      Stream.flattenIterable
-    )
-    return Stream.concat(Stream.fromIterable(findings), staged)
-  }))
+  Stream.unwrap(
+    Effect.map(RunStore, ({ root }) =>
+      inside(`${root}/staging`, (entries) =>
+        Stream.fromIterable(entries).pipe(
+          Stream.mapEffect((named) => checkStaged(named, options)),
+          Stream.flattenIterable
+        )))
+  )
 
 // == trash
 

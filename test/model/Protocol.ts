@@ -337,15 +337,14 @@ const perform = (protocol: Protocol, state: State, index: number): ReadonlyArray
         ? go({ file: 0, fileLocked: false, at: verb.steps.indexOf("open archive") })
         : stop("gone")
     case "read archive":
-      // Before anything is unpacked, of whatever lies there.
-      if (process.file === 0) return run.archive === 0 ? stop("gone") : go()
       if (content?.whole !== true) return stop("damaged")
-      return run.staged === undefined || isArchiving
-        ? go()
-        : go({}, { ...run, staged: { ...run.staged, status: content.status, pinned: content.pinned } })
+      return isOwnStaged
+        ? go({}, { ...run, staged: { ...run.staged!, status: content.status, pinned: content.pinned } })
+        : go()
     case "drop archive": {
       const isOther = process.file !== 0 && run.archive !== 0 && run.archive !== process.file
-      const removes = process.verb === "expire" && run.place !== "runs" && run.archive !== 0
+      // It is told of when there was no bundle beside it.
+      const removes = process.verb === "expire" && process.saw === "none" && run.archive !== 0
       return go({}, { ...run, archive: 0, removed: run.removed || removes }, {
         violation: violates(isOther, "another archive is removed than the one that was locked")
       })
@@ -353,7 +352,8 @@ const perform = (protocol: Protocol, state: State, index: number): ReadonlyArray
     case "unlock archive":
       return process.leftover === 0 ? go({ file: 0, fileLocked: false }) : go({ leftover: 0, leftoverLocked: false })
     case "look for bundle":
-      return run.place === "runs" && process.verb !== "expire" ? stop("present") : go()
+      if (process.verb === "expire") return go({ saw: run.place === "runs" ? run.status : "none" })
+      return run.place === "runs" ? stop("present") : go()
     case "clear staging":
       return run.staged !== undefined && isLocked(state, run.staged.lease, index, true)
         ? stop("held")

@@ -60,9 +60,7 @@ const claiming = ["open lease", "lock exclusive", "check inode", "read record"] 
 /** The file at the path of an archive: locked and still there, or not there. */
 const takingArchive = ["open archive", "lock archive", "check archive"] as const
 
-const restoring = [
-  ...takingArchive,
-  "look for bundle",
+const unpacking = [
   "clear staging",
   "make staging",
   "make lease",
@@ -160,15 +158,19 @@ export const verbs = {
     writes: ["crashed"],
     role: "none"
   },
-  restore: { steps: [...restoring, "remove holder", "unlock"], writes: [], role: "none" },
-  /** Goes on with a run that has been archived. */
+  restore: {
+    steps: [...takingArchive, "look for bundle", ...unpacking, "remove holder", "unlock"],
+    writes: [],
+    role: "none"
+  },
+  /** Goes on with a run that has been archived, after a look at its record. */
   revive: {
-    steps: ["look for bundle", "read archive", ...restoring, ...change, ...owning],
+    steps: ["look for bundle", ...takingArchive, "look for bundle", "read archive", ...unpacking, ...change, ...owning],
     writes: ["running", "ended", "released"],
     role: "owner"
   },
   /** As a pass does it. Beside a bundle it goes as well, and is not told of. */
-  expire: { steps: [...takingArchive, "drop archive", "unlock archive", "look for bundle"], writes: [], role: "none" },
+  expire: { steps: [...takingArchive, "look for bundle", "drop archive", "unlock archive"], writes: [], role: "none" },
   recover: { steps: ["read record", ...claiming, ...change, "unlock"], writes: ["crashed"], role: "none" },
   pin: { steps: [...change], writes: ["pinned"], role: "none" },
   probe: { steps: [...claiming, "unlock"], writes: [], role: "none" }

@@ -213,8 +213,8 @@ export const mutants: ReadonlyArray<Mutant> = [
     "pin === undefined || id !== undefined ? Effect.void : refuse(id, TrimReason.Pinned({ reason: pin.reason }))"
   ]),
   mutant("an archive is read back", "archive/Archiving.ts", ["ArchiveDrafts"], [
-    "const read = yield* Reading.read(source, () => Effect.void)",
-    "const read = { digest: packed?.digest }"
+    "const { digest, record } = yield* Reading.readWhole(source)",
+    "const digest = packed?.digest\n    const record = Result.succeed(yield* Reading.readRecord(source))"
   ]),
   mutant("an archive is flushed before its bundle goes", "archive/Archiving.ts", ["RunArchiveFaults"], [
     "yield* Effect.andThen(files.futimes(fd, endedAt, draft), files.fsync(fd, draft)).pipe(asError(target, draft))",
@@ -240,12 +240,12 @@ export const mutants: ReadonlyArray<Mutant> = [
     "        store.lease.create({ id, dir: staged }, { role: \"owner\" })\n      )\n    )).pipe("
   ]),
   mutant("a restored run is as young as its restoring", "archive/Restoring.ts", ["RetentionClaims"], [
-    "yield* Place.writeMark(root, id, timestamp(yield* DateTime.now)).pipe(asError(id, path))",
-    "void [DateTime.now, timestamp]"
+    "yield* Effect.andThen(Place.writeMark(root, id, at), publish(staged, dir(id))).pipe(",
+    "yield* Effect.andThen(Effect.succeed(at), publish(staged, dir(id))).pipe("
   ]),
   mutant("an archive goes after its bundle has come", "archive/Restoring.ts", ["model/Walk"], [
-    "yield* publish(staged, dir(id)).pipe(asError(id, path))",
-    "yield* Effect.ignore(Place.remove(root, id))\n    yield* publish(staged, dir(id)).pipe(asError(id, path))"
+    "const at = timestamp(yield* DateTime.now)",
+    "const at = timestamp(yield* DateTime.now)\n    yield* Effect.ignore(Place.remove(root, id))"
   ]),
   mutant(
     "an archive writes nowhere but in its bundle",
@@ -261,7 +261,7 @@ export const mutants: ReadonlyArray<Mutant> = [
     ""
   ]),
   mutant("an archive beside a removed bundle goes with it", "internal/Withdrawal.ts", ["RunArchiveRefusals"], [
-    "yield* ArchivePlace.discard(root, id, archived !== true && record.id === id)",
+    "if (archived !== true && record.id === id) yield* ArchivePlace.discard(root, id)",
     ""
   ]),
   mutant("what a crash left of an archive goes under its lock", "internal/ArchivePlace.ts", [

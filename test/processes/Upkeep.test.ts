@@ -190,23 +190,25 @@ describe("recover", () => {
         const end = yield* gate(`${root}-end`)
         const crashed = series(root, 50, old(), { status: "running" })
         series(root, 5, old() - day)
-        const [odd, broken] = series(root, 2, old() + day / 2, { status: "running" }) as [Made, Made]
+        const [odd, broken, swapped] = series(root, 3, old() + day / 2, { status: "running" }) as [Made, Made, Made]
         instead(`${odd.dir}/lease`, fifo)
+        NFS.writeFileSync(`${swapped.dir}/run.json`, JSON.stringify({ ...record(swapped.dir), id: odd.id }))
         NFS.writeFileSync(`${broken.dir}/run.json`, "{")
         const { id, worker } = yield* working(root, end)
         const answer = yield* json(root, "recover")
         assert.deepStrictEqual([answer.code, answer.failed], [0, []])
         assert.deepStrictEqual(idsOf(answer.recovered), idsOf(crashed))
         assert.deepStrictEqual(idsOf(answer.live), [id])
-        assert.deepStrictEqual(idsOf(answer.unknown), idsOf([odd, broken]))
-        assert.match(answer.unknown.map(({ reason }: { reason: string }) => reason).join(), /fifo|malformed/)
+        assert.deepStrictEqual(idsOf(answer.unknown), idsOf([odd, broken, swapped]))
+        assert.match(answer.unknown.map(({ reason }: { reason: string }) => reason).join(), /fifo|malformed|is that of/)
+        assert.strictEqual(record(swapped.dir).status, "running")
         assert.isTrue(crashed.every(({ dir }) => record(dir).status === "crashed"))
         const named = yield* json(root, "recover", odd.id, "2031", id)
         assert.deepStrictEqual([named.code, named.failed[0].id, named.unknown[0].id], [4, "2031", odd.id])
         assert.strictEqual((yield* run(root, ["recover", odd.id])).code, 1)
         const people = yield* run(root, ["recover"])
         assert.match(people.stdout, new RegExp(`^live ${id}: in use by pid`, "m"))
-        assert.match(people.stderr, /^0 recovered, 1 live, 2 unknown, 0 failed$/m)
+        assert.match(people.stderr, /^0 recovered, 1 live, 3 unknown, 0 failed$/m)
         yield* end.open
         yield* worker.exit
       })
@@ -277,7 +279,7 @@ describe("verify", () => {
       edit(newer.dir, { version: 2 })
       edit(wrong.dir, { id: sound.id })
       edit(crashed.dir, { status: "running" })
-      NFS.writeFileSync(`${crashed.dir}/run.json.a1b2c3.tmp`, "")
+      NFS.writeFileSync(`${crashed.dir}/run.json.draft-a1b2c3.tmp`, "")
       edit(lost.dir, { status: "running" })
       NFS.rmSync(`${lost.dir}/lease`)
       NFS.mkdirSync(`${root}/staging/20261101T000000000Z-aaaaaaaa`, { recursive: true })
@@ -400,7 +402,7 @@ describe("verify", () => {
     inStore((root) =>
       Effect.gen(function*() {
         const outside = bundle(`${root}-outside`, { startedAt: old(), status: "running" })
-        NFS.writeFileSync(`${outside.dir}/run.json.a1b2c3.tmp`, "canary")
+        NFS.writeFileSync(`${outside.dir}/run.json.draft-a1b2c3.tmp`, "canary")
         NFS.writeFileSync(`${outside.dir}/artifacts/canary`, "alive")
         bundle(root, { startedAt: old() - 7 * day })
         const place = outside.dir.replace(`${root}-outside`, root)
