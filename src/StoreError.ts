@@ -16,6 +16,8 @@ import type { RecordError } from "./RunRecord.ts"
 export type StoreReason = Data.TaggedEnum<{
   /** There is no store at the root, and none was to be made. */
   NoStore: { readonly root: string }
+  /** Nobody said where the store is, and there is no home directory to have it in. */
+  NoHome: {}
   /** The root cannot be trusted; nothing was touched. */
   UnsafeRoot: { readonly root: string; readonly problem: string; readonly mend: string }
   /** A newer Leasehold made the store; nothing was touched. */
@@ -52,6 +54,8 @@ const shown = (name: string) => JSON.stringify(name.length > 60 ? `${name.slice(
 
 const explain = StoreReason.$match({
   NoStore: ({ root }) => `there is no store at ${root}; the first \`leasehold run\` makes one`,
+  NoHome: () =>
+    "there is no home directory to have the store in: say where it is (--root, LEASEHOLD_ROOT), or set HOME",
   UnsafeRoot: ({ mend, problem, root }) => `the store ${root} is not safe to use: ${problem}; ${mend}`,
   NewerFormat: ({ known, root, version }) =>
     `the store ${root} has format version ${version}, this program knows up to ${known}; use a newer leasehold`,

@@ -21,6 +21,7 @@ const ofLease: Record<LeaseReason["_tag"], number> = {
 
 const ofStore: Record<StoreReason["_tag"], number> = {
   NoStore: 5,
+  NoHome: usage,
   UnsafeRoot: 6,
   NewerFormat: 6,
   IllegibleFormat: 6,

@@ -12,6 +12,7 @@ import { Timestamp, timestamp } from "../RunRecord.ts"
 import { orSystem, StoreError, StoreReason } from "../StoreError.ts"
 import { variable } from "./Environment.ts"
 import { Files } from "./Files.ts"
+import { home } from "./Home.ts"
 import { nonce, readText, writeNew } from "./io.ts"
 import { Kernel } from "./Kernel.ts"
 
@@ -31,21 +32,31 @@ const ownNames: ReadonlySet<string> = new Set([
 
 const maxFormatBytes = 64 * 1024
 
+const below = Effect.fnUntraced(function*(...way: ReadonlyArray<string>) {
+  const path = home()
+  return path === undefined
+    ? yield* new StoreError({ reason: StoreReason.NoHome() })
+    : NodePath.join(path, ...way)
+})
+
 /**
  * The platform's directory for state that is kept between runs of programs: XDG on Linux.
  *
  * @internal
  */
-export const defaultRoot: Effect.Effect<string> = Effect.gen(function*() {
-  const home = NodeOs.homedir()
-  if (process.platform === "darwin") return NodePath.join(home, "Library", "Application Support", "leasehold")
+export const defaultRoot: Effect.Effect<string, StoreError> = Effect.gen(function*() {
+  if (process.platform === "darwin") return yield* below("Library", "Application Support", "leasehold")
   if (process.platform === "win32") {
     const local = yield* variable("LOCALAPPDATA")
-    return NodePath.join(local ?? NodePath.join(home, "AppData", "Local"), "leasehold")
+    return local === undefined
+      ? yield* below("AppData", "Local", "leasehold")
+      : NodePath.join(local, "leasehold")
   }
   const state = yield* variable("XDG_STATE_HOME")
   // The XDG rules have a relative path ignored.
-  return NodePath.join(state?.startsWith("/") ? state : NodePath.join(home, ".local", "state"), "leasehold")
+  return state?.startsWith("/") === true
+    ? NodePath.join(state, "leasehold")
+    : yield* below(".local", "state", "leasehold")
 })
 
 const unsafe = (root: string, problem: string, mend: string) =>
