@@ -63,7 +63,7 @@ const doors: Readonly<Record<string, Door>> = {
   ls: (words) => {
     const said = understand({ ...Listing.options, ...settings }, words)
     if (said === undefined || said.operands.length > 0) return undefined
-    Report.quietOnClosedPipe()
+    Report.endWithOutput()
     return Effect.provide(Listing.list(said.given, said.given.json), storeOf(said.given, false))
   }
 }

@@ -86,8 +86,10 @@ const runChild = Effect.fnUntraced(function*(options: Child.Options) {
   }
   // What could not be written now is tried again at the end, and said then; the command has ended as it has.
   yield* Effect.ignore(run.conclude(outcomeOf(ended.success)))
-  const { exitCode } = ended.success
+  const { exitCode, lost } = ended.success
   if (exitCode !== 0) return yield* Effect.fail(new ExitWith(exitCode))
+  // The command had no chance to learn of it, and it has been said.
+  if (lost) return yield* Effect.fail(new ExitWith(1))
 })
 
 /** Whoever looks later has only what is kept. The script is not a part of it, since it may have secrets in it. */

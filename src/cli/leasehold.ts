@@ -49,7 +49,7 @@ const wrongUsage = (error: CliError.CliError) => {
 
 /** Does what the arguments of this process ask for. */
 export const leasehold = async (): Promise<Effect.Effect<void, unknown>> => {
-  Report.quietOnClosedPipe()
+  Report.endWithOutput()
   return Command.run(await commandFor(process.argv.slice(2)), { version }).pipe(
     Effect.catchIf(CliError.isCliError, wrongUsage),
     Effect.provideService(CliOutput.Presenter, presenter),
