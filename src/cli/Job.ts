@@ -6,6 +6,8 @@ import * as OnRemove from "../OnRemove.ts"
 import type { Outcome } from "../Outcome.ts"
 import { standard } from "../Redaction.ts"
 import * as Run from "../Run.ts"
+import { inLastAttempt } from "../RunRecord.ts"
+import { RunStore } from "../RunStore.ts"
 import { ExitWith, UsageError } from "./ExitCode.ts"
 import { mark } from "./Mark.ts"
 import type { Given, Options } from "./Options.ts"
@@ -118,3 +120,14 @@ export const job = Effect.fnUntraced(function*(options: JobOptions, argv: Argv, 
   const output = options.tty ? "terminal" : options.quiet ? "keep" : "pass"
   yield* runChild({ argv, cwd, output, inheritLease: !options.noInheritLease })
 })
+
+/** With the terminal, nothing is kept of what this attempt writes, which is said where the attempt is. */
+const sayTerminal = Effect.gen(function*() {
+  const store = yield* RunStore
+  const { id } = yield* Run.Run
+  yield* store.update(id, (record) => inLastAttempt(record, { tty: true }))
+})
+
+/** The same for whoever owns the run. */
+export const ownJob = (options: JobOptions, argv: Argv, cwd?: string) =>
+  Effect.andThen(options.tty ? sayTerminal : Effect.void, job(options, argv, cwd))

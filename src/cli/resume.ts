@@ -12,7 +12,7 @@ import { orSystem, StoreError, StoreReason } from "../StoreError.ts"
 import { commandAfterDashes, findRun, runName, Store } from "./Context.ts"
 import { UsageError } from "./ExitCode.ts"
 import { flagsOf } from "./Flags.ts"
-import { checkJob, job, jobOptions, noTelemetry, retentionOf, retentionOption } from "./Job.ts"
+import { checkJob, jobOptions, noTelemetry, ownJob, retentionOf, retentionOption } from "./Job.ts"
 import { mark } from "./Mark.ts"
 import { harmless, warn } from "./Output.ts"
 
@@ -86,10 +86,10 @@ export const resume = Command.make("resume", flags).pipe(
     const shared = { retention: retentionOf(given.retention), telemetry: noTelemetry }
     if (given.fork) {
       yield* sayIfLive(id)
-      const command = { argv, cwd, ...(given.tty ? { tty: true } : {}) }
-      return yield* job(given, argv, cwd).pipe(Run.scoped({ name: record.name, from: id, command, ...shared }))
+      const command = { argv, cwd }
+      return yield* ownJob(given, argv, cwd).pipe(Run.scoped({ name: record.name, from: id, command, ...shared }))
     }
-    yield* Effect.andThen(markAttempt, job(given, argv, cwd)).pipe(
+    yield* Effect.andThen(markAttempt, ownJob(given, argv, cwd)).pipe(
       Run.resume(id, { rebuilds: given.rebuilds, ...shared })
     )
   })),

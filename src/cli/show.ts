@@ -21,6 +21,12 @@ const exitText = ({ exit }: RunRecord): string | undefined => {
   return [how, exit.message].filter((part) => part !== undefined && part !== "").join(": ")
 }
 
+/** As everything else of how it ended, of the last attempt. */
+const outputText = ({ attempts }: RunRecord): string | undefined =>
+  attempts.at(-1)?.tty === true
+    ? `not kept${attempts.length > 1 ? " of the last attempt" : ""}: it had the terminal`
+    : undefined
+
 const trimText = ({ at, bytes, paths, pending }: Trim, now: number) =>
   `${paths.join(", ")}: ${formatBytes(bytes)} (${formatAgo(now - toMillis(at))}${
     pending === true ? ", unfinished" : ""
@@ -50,7 +56,7 @@ const fields = (record: RunRecord, now: number): ReadonlyArray<readonly [string,
     ["exit", exitText(record)],
     ["command", record.command && commandLine(record.command.argv)],
     ["in", record.command?.cwd],
-    ["output", record.command?.tty === true ? "not kept: it had the terminal" : undefined],
+    ["output", outputText(record)],
     ["parent", record.parent],
     ["forked from", record.forkedFrom],
     ["attempts", record.attempts.length > 1 ? String(record.attempts.length) : undefined],
