@@ -69,7 +69,7 @@ export const update = Effect.fnUntraced(
     // What cannot be opened has nothing to lock; what is wrong with it is for the reading to say.
     const locked = yield* Effect.catchIf(
       RecordLock.take(bundle, options),
-      (errno) => errno.code !== "EBUSY",
+      (errno) => errno.call === "open",
       () => Effect.undefined
     )
     const path = pathOf(bundle)
