@@ -90,3 +90,7 @@ export class StoreError extends Data.TaggedError("StoreError")<{ readonly reason
  * @internal
  */
 export const orSystem = Effect.mapError((errno: Errno) => new StoreError({ reason: StoreReason.System({ errno }) }))
+
+/** @internal */
+export const unusable = (id: RunId, error: RecordError): StoreError =>
+  new StoreError({ reason: StoreReason.UnusableRecord({ id, error }) })

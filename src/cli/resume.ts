@@ -2,13 +2,14 @@ import * as Command from "effect/cli/Command"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
+import { usable } from "../Bundle.ts"
 import { replacement } from "../Redaction.ts"
 import * as Run from "../Run.ts"
 import * as RunArchive from "../RunArchive.ts"
 import type { RunId } from "../RunId.ts"
 import type { RunRecord } from "../RunRecord.ts"
 import { RunStore } from "../RunStore.ts"
-import { orSystem, StoreError, StoreReason } from "../StoreError.ts"
+import { orSystem } from "../StoreError.ts"
 import { commandAfterDashes, findRun, runName, Store } from "./Context.ts"
 import { UsageError } from "./ExitCode.ts"
 import { flagsOf } from "./Flags.ts"
@@ -43,12 +44,11 @@ const { fork, rebuilds, retention, ...jobFlags } = flagsOf({
 
 const flags = { run: runName, fork, rebuilds, ...jobFlags, retention, command: commandAfterDashes(0) }
 
-const findRecord = Effect.fnUntraced(function*(name: string) {
-  const { id, record } = yield* findRun(name)
-  return Result.isSuccess(record)
-    ? { id, record: record.success }
-    : yield* new StoreError({ reason: StoreReason.UnusableRecord({ id, error: record.failure }) })
-})
+const findRecord = (name: string) =>
+  Effect.flatMap(
+    findRun(name),
+    (entry) => Effect.map(Effect.fromResult(usable(entry)), (record) => ({ id: entry.id, record }))
+  )
 
 /** Who goes on with a run need not know that it has been archived. */
 const findResumable = Effect.fnUntraced(function*(name: string) {
