@@ -10,7 +10,7 @@ import * as Report from "./Report.ts"
 import { settings, storeOf } from "./Settings.ts"
 import * as Starting from "./Starting.ts"
 
-export interface Understood<O extends Options> {
+interface Understood<O extends Options> {
   readonly given: Given<O>
   /** What follows `--`. */
   readonly operands: ReadonlyArray<string>

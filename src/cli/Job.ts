@@ -41,7 +41,7 @@ export const retentionOption = {
   description: "When to run a bounded pass of retention in this store (default background)"
 } as const
 
-export type JobOptions = Given<typeof jobOptions>
+type JobOptions = Given<typeof jobOptions>
 
 type Argv = readonly [string, ...ReadonlyArray<string>]
 
@@ -96,7 +96,10 @@ const runChild = Effect.fnUntraced(function*(options: Child.Options) {
 
 /** Whoever looks later has only what is kept. The script is not a part of it, since it may have secrets in it. */
 const fail = (problem: string, detail: string) =>
-  Effect.andThen(warn(`clean-up ${problem}: ${detail}`), Effect.ignore(mark(["cleanup.log"], `clean-up ${problem}`)))
+  Effect.andThen(
+    warn(`clean-up ${problem}: ${detail}`),
+    Effect.ignore(mark(["cleanup.log"], `clean-up ${problem}`))
+  )
 
 /** A hook that fails is said and changes nothing. */
 const hook = (script: string, { noInheritLease, quiet }: JobOptions) =>

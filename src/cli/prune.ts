@@ -20,7 +20,7 @@ import { ExitWith } from "./ExitCode.ts"
 import { harmless, paint, printJson } from "./Output.ts"
 import { policyFlags, policyOf } from "./PolicyFlags.ts"
 import * as Progress from "./Progress.ts"
-import { type Cell, table } from "./Table.ts"
+import { sheet } from "./Table.ts"
 
 const bound = (name: string, description: string, fallback: number) =>
   Flag.Int(name).pipe(
@@ -96,7 +96,7 @@ const some = (list: ReadonlyArray<unknown>) => list.length === 0 ? "" : String(l
 
 const summary = (report: Report): Effect.Effect<string> => {
   const { debt, dryRun, failed, kept, recovered, removed } = report
-  const rows: Array<readonly [string, string]> = [
+  return sheet([
     ["policy", report.policy],
     dryRun
       ? ["would remove", String(removed.length)]
@@ -110,13 +110,7 @@ const summary = (report: Report): Effect.Effect<string> => {
     ["debt", debt === null ? "" : counts(debt.reasons)],
     ["to pay it", debt === null ? "" : debt.pay],
     ["took", formatDuration(report.elapsedMs)]
-  ]
-  return table(
-    rows.filter(([, value]) => value !== "").map(([key, value]): ReadonlyArray<Cell> => [
-      { text: key, format: "dim" },
-      { text: value }
-    ])
-  )
+  ])
 }
 
 /** A signal ends the pass at a safe point, and what it did so far is said. */
