@@ -108,6 +108,11 @@ const notABundle = (kind: string | undefined) =>
 const make = Effect.fnUntraced(function*(options: Options) {
   const lease = yield* Lease
   const given = options.root ?? (yield* variable("LEASEHOLD_ROOT")) ?? (yield* StoreRoot.defaultRoot)
+  // What resolves to wherever somebody happens to be was not meant.
+  if (given === "") {
+    const problem = { root: "\"\"", problem: "its path is empty", mend: "give the path of a directory" }
+    return yield* fail(StoreReason.UnsafeRoot(problem))
+  }
   const root = NodePath.resolve(given)
   const storeId = yield* StoreRoot.open(root, {
     allowTemp: options.allowTemp ?? (yield* variable("LEASEHOLD_ALLOW_TEMP")) === "1",

@@ -63,10 +63,11 @@ const explain = StoreReason.$match({
     `${path} cannot be read (${detail}); put it back from a copy, or remove it to have it made anew`,
   MalformedName: ({ name }) =>
     `${shown(name)} names no run: give an id, the beginning of one, "latest" or "latest:STATUS"`,
-  NoSuchRun: ({ name }) => `no run ${shown(name)} in this store`,
+  NoSuchRun: ({ name }) => name === "latest" ? "there is no run in this store" : `no run ${shown(name)} in this store`,
   Archived: ({ id }) => `${id} has been archived; restore it first: leasehold restore ${id}`,
   NotInRun: ({ problem }) => `this process is in no run: ${problem}`,
-  Ambiguous: ({ candidates, prefix }) => `${shown(prefix)} is the beginning of several ids: ${candidates.join(", ")}`,
+  Ambiguous: ({ candidates, prefix }) =>
+    `${shown(prefix)} is the beginning of several ids: ${candidates.join(", ")}; give more of one`,
   UnusableRecord: ({ error, id }) => `${id}: ${error.message}`,
   Trimmed: ({ id, paths }) =>
     `${id}: ${paths.join(", ")} was trimmed; if its program can make that again, say so: --rebuilds (rebuilds: true)`,

@@ -6,6 +6,7 @@ import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import * as NodeChildProcess from "node:child_process"
 import * as NFS from "node:fs"
+import { Errno } from "../src/internal/Errno.ts"
 import { Files, type FilesApi, node } from "../src/internal/Files.ts"
 import { Kernel } from "../src/internal/Kernel.ts"
 import type { Lease } from "../src/Lease.ts"
@@ -211,6 +212,23 @@ describe("what is wrong with a bundle", () => {
       })
     ))
 })
+
+it.live("a record that may not be read is to be made readable, and its run is not to be removed for it", () =>
+  inStore((root) =>
+    Effect.gen(function*() {
+      const { dir } = bundle(root, { startedAt: start })
+      const shut: FilesApi = {
+        ...node,
+        open: (path, ...rest) =>
+          path.endsWith("run.json")
+            ? Effect.fail(new Errno({ code: "EACCES", call: "open", path, cause: undefined }))
+            : node.open(path, ...rest)
+      }
+      const [finding] = yield* Effect.provideService(check(), Files, shut)
+      assert.isDefined(finding)
+      if (finding !== undefined) assert.match(mendOf(finding) ?? "", new RegExp(`chmod -R u\\+rwX '${dir}'$`))
+    })
+  ))
 
 describe("what lies in the directories of the store", () => {
   it.live("strange names, bundles in wrong days, things in the place of directories, and days nobody can read", () =>

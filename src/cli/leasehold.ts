@@ -34,12 +34,19 @@ const presenter: CliOutput.Presenter = {
   present: (event) => event._tag === "InvalidInvocation" ? Effect.void : CliOutput.defaultPresenter.present(event)
 }
 
+/** The parser lays its errors out for a page, and says how it has found them. */
+const inWords = ({ message }: CliError.CliError): string =>
+  message
+    .replace(/\. Expected: Schema validation failed: (".*?": )?/, (_, again) => again === undefined ? ". " : ": ")
+    .replace(/\s*Did you mean this\?\s*(.*)$/s, (_, names: string) =>
+      `; did you mean ${names.split(/\s+/).join(" or ")}?`)
+
 /** Help that was asked for is an answer; help that was not is a usage error. */
 const usageMessage = (error: CliError.CliError): string | undefined => {
-  if (error._tag !== "ShowHelp") return error.message
+  if (error._tag !== "ShowHelp") return inWords(error)
   if (error.errors.length === 0) return undefined
   const path = error.commandPath.join(" ")
-  return `${error.errors.map((each) => each.message).join("; ")} (see '${path} --help')`
+  return `${error.errors.map(inWords).join("; ")} (see '${path} --help')`
 }
 
 const wrongUsage = (error: CliError.CliError) => {

@@ -10,7 +10,7 @@ import { describe } from "../Holder.ts"
 import * as Signals from "../internal/Signals.ts"
 import * as Retention from "../Retention.ts"
 import { defaultBudget } from "../RetentionBudget.ts"
-import { reasonText } from "../RetentionReason.ts"
+import { reasonText, whyText } from "../RetentionReason.ts"
 import type { PassEvent, Report } from "../RetentionReport.ts"
 import { untilPaid } from "../RetentionRounds.ts"
 import * as SqliteIndex from "../SqliteIndex.ts"
@@ -79,7 +79,7 @@ const line = (event: PassEvent, dryRun: boolean): string | undefined => {
     case "Kept": {
       const holders = event.holders.length === 0 ? "" : `, held by ${event.holders.map(describe).join(", ")}`
       return harmless(
-        `kept ${event.id}: ${reasonText(event.reason)}${holders}${event.clockAhead ? ", clock ahead" : ""}`
+        `kept ${event.id}: ${whyText(event.reason)}${holders}${event.clockAhead ? ", clock ahead" : ""}`
       )
     }
     case "Failed":

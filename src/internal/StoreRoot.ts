@@ -105,13 +105,17 @@ const decodeVersion = Schema.decodeUnknownOption(Schema.fromJsonString(Schema.St
 
 const readFormat = Effect.fnUntraced(function*(root: string) {
   const path = `${root}/store.json`
-  const illegible = (detail: string) => new StoreError({ reason: StoreReason.IllegibleFormat({ path, detail }) })
+  const illegible = ({ message }: { readonly message: string }) =>
+    new StoreError({ reason: StoreReason.IllegibleFormat({ path, detail: message.replace(`${path}: `, "") }) })
   const text = yield* readText(path, maxFormatBytes).pipe(
     Effect.catchIf(
       (cause) => cause._tag === "Errno" && cause.code === "ENOENT",
       () => Effect.undefined
     ),
-    Effect.mapError((cause) => illegible(cause.message))
+    // A file that the system does not give us may have nothing wrong with it.
+    Effect.mapError((cause) =>
+      cause._tag === "Errno" ? new StoreError({ reason: StoreReason.System({ errno: cause }) }) : illegible(cause)
+    )
   )
   if (text === undefined) return undefined
   const newer = Option.filter(decodeVersion(text), ({ version }) => version > formatVersion)
@@ -119,7 +123,7 @@ const readFormat = Effect.fnUntraced(function*(root: string) {
     const { version } = newer.value
     return yield* new StoreError({ reason: StoreReason.NewerFormat({ root, version, known: formatVersion }) })
   }
-  return yield* decodeFormat(text).pipe(Effect.mapError((cause) => illegible(cause.message)))
+  return yield* decodeFormat(text).pipe(Effect.mapError(illegible))
 })
 
 /** Several processes may make the same store at once: whose `link` comes first has made it. */
