@@ -41,12 +41,19 @@ const inWords = ({ message }: CliError.CliError): string =>
     .replace(/\s*Did you mean this\?\s*(.*)$/s, (_, names: string) =>
       `; did you mean ${names.split(/\s+/).join(" or ")}?`)
 
+/** What stands there without `--` before it has its own flags taken for ours. */
+const hintAt = ({ commandPath: [, word = ""], errors }: CliError.ShowHelp): string =>
+  ["run", "resume", "attach"].includes(word) && !process.argv.includes("--") &&
+    errors.some(({ _tag }) => _tag === "UnrecognizedOption")
+    ? "; a command with flags of its own goes after --"
+    : ""
+
 /** Help that was asked for is an answer; help that was not is a usage error. */
 const usageMessage = (error: CliError.CliError): string | undefined => {
   if (error._tag !== "ShowHelp") return inWords(error)
   if (error.errors.length === 0) return undefined
   const path = error.commandPath.join(" ")
-  return `${error.errors.map(inWords).join("; ")} (see '${path} --help')`
+  return `${error.errors.map(inWords).join("; ")}${hintAt(error)} (see '${path} --help')`
 }
 
 const wrongUsage = (error: CliError.CliError) => {

@@ -81,7 +81,7 @@ const refuseSweptPlace = Effect.fnUntraced(function*(root: string) {
     return yield* unsafe(
       root,
       `it lies below ${temp}, where the system deletes by age, also what is in use`,
-      "choose a root elsewhere, or say that a store below the temp directory is meant (allowTemp, --allow-temp)"
+      "choose a root elsewhere, or say that a store below the temp directory is meant (--allow-temp, LEASEHOLD_ALLOW_TEMP=1, allowTemp)"
     )
   }
 })

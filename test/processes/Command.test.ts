@@ -71,6 +71,8 @@ describe("a command line that makes no sense", () => {
     ["a tag without a key", ["run", "--tag", "=main", "--", "true"], /"=main" is not a tag/],
     ["a terminal that is not there", ["run", "--tty", "--", "true"], /needs a terminal/],
     ["a flag that is nearly one", ["ls", "--limits", "3"], /; did you mean --limit\?/],
+    ["a command with flags and no dashes", ["run", "echo", "-n", "x"], /flags of its own goes after --/],
+    ["a pass without time", ["prune", "--max-time", "0s"], /maxTime cannot be/],
     ["an unknown subcommand", ["frobnicate"], /frobnicate/],
     ["an age of words", ["ls", "--since", "yesterday"], /flag --since: "yesterday": not a duration; write/],
     ["a rule that cannot be", ["prune", "--keep-last", "0"], /--keep-last: keepLast cannot be "0"/],
