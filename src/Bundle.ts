@@ -7,6 +7,7 @@ import * as Result from "effect/Result"
 import type { Held } from "./Lease.ts"
 import type { RunId } from "./RunId.ts"
 import type { RecordError, RunCommand, RunRecord, Tags } from "./RunRecord.ts"
+import { type StoreError, unusable } from "./StoreError.ts"
 
 /**
  * A bundle as it was found: its record, or what is wrong with it.
@@ -26,6 +27,23 @@ export interface Entry {
  * @internal
  */
 export const standsForRun = ({ id, record }: Entry): boolean => Result.isSuccess(record) && record.success.id === id
+
+/**
+ * What is wrong where something that is no bundle lies in the place of one. Its lease, and all else, would be looked for
+ * behind a link, outside the store.
+ *
+ * @internal
+ */
+export const obstacle = ({ record }: Pick<Entry, "record">): RecordError | undefined =>
+  Result.isFailure(record) && record.failure.reason._tag === "NotABundle" ? record.failure : undefined
+
+/**
+ * The record, or an error that says what is wrong with it.
+ *
+ * @internal
+ */
+export const usable = ({ id, record }: Pick<Entry, "id" | "record">): Result.Result<RunRecord, StoreError> =>
+  Result.mapError(record, (error) => unusable(id, error))
 
 /**
  * What is known of a run before it starts.

@@ -52,6 +52,8 @@ export interface Ended {
   readonly exitCode: number
   /** Whether it was told to end by a signal that this process passed on. */
   readonly interrupted: boolean
+  /** Whether some of its output could not be passed on. That nobody reads it any more is not counted. */
+  readonly lost: boolean
 }
 
 /**
@@ -111,7 +113,7 @@ export const run = Effect.fn("Child.run")(
     const [command] = options.argv
     const cwd = options.cwd ?? process.cwd()
     const output = outputOf(current.paths, options)
-    const losses: Array<Errno> = []
+    const losses: Array<Processes.Loss> = []
     let interrupted = false
     let child: Processes.Child | undefined
     const waiting: Array<NodeJS.Signals> = []
@@ -141,7 +143,7 @@ export const run = Effect.fn("Child.run")(
             env: { ...process.env, ...current.environment, ...options.env },
             leaseFd: lease?.fd,
             output,
-            onLoss: (errno) => void losses.push(errno)
+            onLoss: (loss) => void losses.push(loss)
           }).pipe(Effect.catch((errno) => Effect.flatMap(classify(errno, command, cwd), Effect.fail)))
           return { spawned, lease }
         }))
@@ -151,10 +153,11 @@ export const run = Effect.fn("Child.run")(
         return yield* restore(child.ended).pipe(Effect.onInterrupt(() => endAndWait(started.spawned)))
       }))
     )
-    for (const errno of losses) yield* Effect.logWarning(`output is not kept any more: ${errno.message}`)
+    for (const { errno, what } of losses) yield* Effect.logWarning(`output is not ${what} any more: ${errno.message}`)
     return {
       ...ended,
       interrupted,
+      lost: losses.some(({ what }) => what === "passed on"),
       exitCode: ended.signal === undefined ? ended.code ?? 1 : Signals.exitCode(ended.signal)
     }
   }

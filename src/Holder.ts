@@ -111,11 +111,24 @@ export const make = Effect.fnUntraced(
 export const describeAll = (holders: ReadonlyArray<Holder>): string =>
   holders.length === 0 ? "a process that left no name" : holders.map(describe).join(", ")
 
-const fileOf = (bundle: string, holder: Holder) => `${bundle}/holders/${holder.id}.json`
+const directoryOf = (bundle: string) => `${bundle}/holders`
 
-/** @internal */
-export const write = (bundle: string, holder: Holder): Effect.Effect<void, Errno> =>
-  replace(fileOf(bundle, holder), `${JSON.stringify(holder, undefined, 2)}\n`)
+const fileOf = (bundle: string, holder: Holder) => `${directoryOf(bundle)}/${holder.id}.json`
+
+/**
+ * Half a bundle, and one of an older layout, has no directory for it yet.
+ *
+ * @internal
+ */
+export const write = Effect.fnUntraced(function*(bundle: string, holder: Holder): Effect.fn.Return<void, Errno> {
+  const files = yield* Files
+  const file = replace(fileOf(bundle, holder), `${JSON.stringify(holder, undefined, 2)}\n`)
+  const directory = files.mkdir(directoryOf(bundle)).pipe(
+    // Somebody else has made it just now. Behind a link that leads nowhere the file cannot be written either.
+    Effect.catchIf((errno) => errno.code === "EEXIST", () => Effect.void)
+  )
+  yield* Effect.catchIf(file, (errno) => errno.code === "ENOENT", () => Effect.andThen(directory, file))
+})
 
 /** @internal */
 export const remove = Effect.fnUntraced(function*(bundle: string, holder: Holder) {
@@ -152,7 +165,7 @@ export const announceClaim = Effect.fnUntraced(function*(dir: string) {
  */
 export const list = Effect.fnUntraced(function*(bundle: string): Effect.fn.Return<ReadonlyArray<HolderTrace>> {
   const files = yield* Files
-  const directory = `${bundle}/holders`
+  const directory = directoryOf(bundle)
   const entries = yield* Effect.result(files.readdir(directory))
   if (Result.isFailure(entries)) {
     const { code, message } = entries.failure

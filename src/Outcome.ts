@@ -7,7 +7,7 @@ import * as Cause from "effect/Cause"
 import * as Exit from "effect/Exit"
 import * as Runtime from "effect/Runtime"
 import * as NodeUtil from "node:util"
-import { isTerminal, type RunExit, type RunRecord, type Timestamp } from "./RunRecord.ts"
+import { inLastAttempt, isTerminal, type RunExit, type RunRecord, type Timestamp } from "./RunRecord.ts"
 
 /**
  * What the record will say. A run that was ended by a signal is `interrupted` and names it.
@@ -60,13 +60,10 @@ export const fromExit = (
  */
 export const record = (before: RunRecord, outcome: Outcome, endedAt: Timestamp): RunRecord =>
   isTerminal(before) ? before : {
-    ...before,
+    ...inLastAttempt(before, { endedAt, status: outcome.status }),
     status: outcome.status,
     endedAt,
-    exit: outcome.exit,
-    attempts: before.attempts.map((attempt, index) =>
-      index === before.attempts.length - 1 ? { ...attempt, endedAt, status: outcome.status } : attempt
-    )
+    exit: outcome.exit
   }
 
 /**

@@ -12,15 +12,7 @@ import { decide, type Decision, groupOf } from "./RetentionDecision.ts"
 import { type BundleFacts, endOf, guard, isClockAhead, sizeOf, type State, stateOf } from "./RetentionFacts.ts"
 import { startOfSpan, units } from "./RetentionKeepRules.ts"
 import { decode, type Field, fieldNames, type GroupBy, type RetentionPolicy } from "./RetentionPolicy.ts"
-import {
-  countOf,
-  type KeepReason,
-  lengthText,
-  type Period,
-  reasonKind,
-  reasonText,
-  sizeText
-} from "./RetentionReason.ts"
+import { countOf, type KeepReason, lengthText, type Period, reasonKind, sizeText, whyText } from "./RetentionReason.ts"
 import type { RunId } from "./RunId.ts"
 import { formatAgo, formatBytes } from "./Units.ts"
 
@@ -309,6 +301,6 @@ const deeds = { remove: "would go", keep: "stays", trim: "would be trimmed", arc
  * @since 0.1.0
  */
 export const decisionText = ({ decision: { action, reason }, note }: Explanation): string => {
-  const why = reasonText(reason).replace(/^kept: /, "")
+  const why = whyText(reason)
   return `it ${deeds[action]}: ${why}${note === undefined ? "" : ` (${note})`}`
 }

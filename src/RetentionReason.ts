@@ -194,6 +194,13 @@ export const reasonText = (reason: Reason): string => {
 }
 
 /**
+ * The same where it is said already that something is kept: `newest 10`.
+ *
+ * @internal
+ */
+export const whyText = (reason: Reason): string => reasonText(reason).replace(/^kept: /, "")
+
+/**
  * A count with its noun: `1 bundle`, `200 bundles`.
  *
  * @category rendering

@@ -17,10 +17,10 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
-import * as Result from "effect/Result"
 import * as Scope from "effect/Scope"
 import type * as Tracer from "effect/Tracer"
 import type { ArchiveError } from "./ArchiveError.ts"
+import { obstacle, usable } from "./Bundle.ts"
 import { Run } from "./CurrentRun.ts"
 import { variable } from "./internal/Environment.ts"
 import { resume as resumeFrom } from "./internal/Resuming.ts"
@@ -30,11 +30,11 @@ import { Lease, type LeaseError } from "./Lease.ts"
 import * as Redaction from "./Redaction.ts"
 import type { BudgetError } from "./RetentionBudget.ts"
 import type { PolicyError } from "./RetentionPolicy.ts"
-import { isRunId, type RunId } from "./RunId.ts"
-import type { RecordError, RunCommand, Tags } from "./RunRecord.ts"
+import { isRunId } from "./RunId.ts"
+import type { RunCommand, Tags } from "./RunRecord.ts"
 import * as RunRetention from "./RunRetention.ts"
 import * as RunStore from "./RunStore.ts"
-import { StoreError, StoreReason } from "./StoreError.ts"
+import { StoreError, StoreReason, unusable } from "./StoreError.ts"
 import type * as Telemetry from "./Telemetry.ts"
 
 /**
@@ -118,20 +118,12 @@ const begin = Effect.fnUntraced(function*<E, R>(
   return yield* RunSession.own(bundle, { telemetry: options.telemetry, redactor })
 })
 
-const unusable = (id: RunId, error: RecordError) =>
-  new StoreError({ reason: StoreReason.UnusableRecord({ id, error }) })
-
-/** A run whose record says what it was. */
-const findUsable = Effect.fnUntraced(function*(name: string) {
-  const store = yield* RunStore.RunStore
-  const { id, record } = yield* store.find(name)
-  return Result.isSuccess(record) ? { ...record.success, id } : yield* unusable(id, record.failure)
-})
-
 const start = Effect.fnUntraced(function*(options: Options) {
   const store = yield* RunStore.RunStore
   const redactor = redactorOf(options)
-  const source = options.from === undefined ? undefined : yield* findUsable(options.from)
+  const source = options.from === undefined
+    ? undefined
+    : yield* Effect.fromResult(usable(yield* store.find(options.from)))
   const command = options.command ?? source?.command
   const parent = yield* findParent(store.root)
   const draft: RunStore.Draft = {
@@ -164,17 +156,15 @@ const findOwn = Effect.fnUntraced(function*(store: RunStore.RunStore["Service"])
 const enter = Effect.fnUntraced(function*(options: AttachOptions) {
   const store = yield* RunStore.RunStore
   const lease = yield* Lease
-  const { dir, id, record: found } = yield* (options.run === undefined ? findOwn(store) : store.find(options.run))
-  if (Result.isFailure(found) && found.failure.reason._tag === "NotABundle") {
-    // Its lease would be looked for behind the link.
-    return yield* unusable(id, found.failure)
-  }
+  const found = yield* (options.run === undefined ? findOwn(store) : store.find(options.run))
+  const { dir, id } = found
+  const error = obstacle(found)
+  if (error !== undefined) return yield* unusable(id, error)
   // The lease before anything else: only under it is what is read still true.
   const hold = lease.hold({ id, dir }, { role: "joined", patience: options.patience })
   const held = yield* following(store.get(id))(hold)
-  const { record } = yield* store.get(id)
-  if (Result.isFailure(record)) return yield* unusable(id, record.failure)
-  return yield* RunSession.join({ id, dir, record: record.success, lease: held }, options)
+  const record = yield* Effect.fromResult(usable(yield* store.get(id)))
+  return yield* RunSession.join({ id, dir, record, lease: held }, options)
 })
 
 const servicesOf = ({ run, sinks }: RunSession.Session) => Context.add(sinks, Run, Run.of(run))

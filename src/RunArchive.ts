@@ -32,9 +32,9 @@ import { where } from "./internal/Whereabouts.ts"
 import { Lease, type LeaseError } from "./Lease.ts"
 import * as Recovery from "./Recovery.ts"
 import type * as RunId from "./RunId.ts"
-import type { RecordError, RunRecord } from "./RunRecord.ts"
+import type { RunRecord } from "./RunRecord.ts"
 import { type ResumeOptions, RunStore } from "./RunStore.ts"
-import { StoreError, StoreReason } from "./StoreError.ts"
+import { StoreError, StoreReason, unusable } from "./StoreError.ts"
 
 export { ArchiveError, ArchiveReason } from "./ArchiveError.ts"
 
@@ -93,8 +93,7 @@ export const archive = Effect.fn("RunArchive.archive")(
   function*(id: RunId.RunId): Effect.fn.Return<Archived, ArchiveError | LeaseError | StoreError, RunStore | Lease> {
     const { get, root } = yield* RunStore
     const lease = yield* Lease
-    const unreadable = (error: RecordError) => new StoreError({ reason: StoreReason.UnusableRecord({ id, error }) })
-    return yield* where(get(id), unreadable)((target) =>
+    return yield* where(get(id), (error) => unusable(id, error))((target) =>
       Effect.uninterruptibleMask((interruptibly) =>
         Effect.scoped(Effect.gen(function*() {
           const claim = yield* lease.claim(target, { announce: true })

@@ -102,15 +102,14 @@ export const RunExit = open({
 export type RunExit = typeof RunExit.Type
 
 /**
- * The command of a run. `tty` is true when the child had the terminal itself, so that its output was not kept.
+ * The command of a run.
  *
  * @category schemas
  * @since 0.1.0
  */
 export const RunCommand = open({
   argv: Schema.Array(Schema.String),
-  cwd: Schema.String,
-  tty: Schema.optionalKey(Schema.Boolean)
+  cwd: Schema.String
 })
 
 /**
@@ -120,7 +119,8 @@ export const RunCommand = open({
 export type RunCommand = typeof RunCommand.Type
 
 /**
- * One go at the run: the first start and every resume.
+ * One go at the run: the first start and every resume. `tty` is true when its command had the terminal itself, so that
+ * its output was not kept.
  *
  * @category schemas
  * @since 0.1.0
@@ -128,7 +128,8 @@ export type RunCommand = typeof RunCommand.Type
 export const Attempt = open({
   startedAt: Timestamp,
   endedAt: Schema.optionalKey(Timestamp),
-  status: Status
+  status: Status,
+  tty: Schema.optionalKey(Schema.Boolean)
 })
 
 /**
@@ -248,6 +249,22 @@ export const RunRecord = open({
  * @since 0.1.0
  */
 export type RunRecord = typeof RunRecord.Type
+
+/**
+ * The record with something changed of its last attempt.
+ *
+ * @category combinators
+ * @since 0.1.0
+ */
+export const inLastAttempt = (
+  record: RunRecord,
+  change: Pick<Partial<typeof Attempt.Type>, "endedAt" | "status" | "tty">
+): RunRecord => ({
+  ...record,
+  attempts: record.attempts.map((attempt, index) =>
+    index === record.attempts.length - 1 ? { ...attempt, ...change } : attempt
+  )
+})
 
 /**
  * Whether the run's own outcome is known, which does not mean that nobody works in its bundle any more.

@@ -73,7 +73,9 @@ const explain = (id: RunId.RunId) =>
     NewerVersion: ({ version }) =>
       `its record has format version ${version}, this program knows up to ${knownVersion}; use a newer leasehold`,
     Unreadable: ({ error }) =>
-      `${error.message}; put a copy of it back, or have every such run removed: leasehold verify --remove-unreadable`,
+      `${error.message}; ${
+        error.reason._tag === "Unreadable" ? "make it readable" : "put a copy of it back"
+      }, or have every such run removed: leasehold verify --remove-unreadable`,
     Readable: () => `its record can be read; remove it as any other: leasehold rm ${id}`,
     NotNow: ({ code }) => `run.json could not be read at this moment (${code}); try again`,
     Unleased: ({ dir }) => `${dir} is not empty, and has no lease; look what it is for, and remove it`,

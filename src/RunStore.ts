@@ -19,7 +19,7 @@ import * as Result from "effect/Result"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import * as NodePath from "node:path"
-import type { Bundle, Draft, Entry, UpdateOptions } from "./Bundle.ts"
+import { type Bundle, type Draft, type Entry, obstacle, type UpdateOptions } from "./Bundle.ts"
 import * as ArchivePlace from "./internal/ArchivePlace.ts"
 import { make as makeBuilder } from "./internal/BundleBuilder.ts"
 import { variable } from "./internal/Environment.ts"
@@ -36,7 +36,7 @@ import { Doubt, Liveness } from "./Liveness.ts"
 import * as RunId from "./RunId.ts"
 import { RecordError, type RunRecord, timestamp } from "./RunRecord.ts"
 import { isShownStatus, mayBe, shown, type ShownStatus } from "./RunStatus.ts"
-import { orSystem, StoreError, StoreReason } from "./StoreError.ts"
+import { orSystem, StoreError, StoreReason, unusable } from "./StoreError.ts"
 
 /**
  * @category options
@@ -108,6 +108,11 @@ const notABundle = (kind: string | undefined) =>
 const make = Effect.fnUntraced(function*(options: Options) {
   const lease = yield* Lease
   const given = options.root ?? (yield* variable("LEASEHOLD_ROOT")) ?? (yield* StoreRoot.defaultRoot)
+  // What resolves to wherever somebody happens to be was not meant.
+  if (given === "") {
+    const problem = { root: "\"\"", problem: "its path is empty", mend: "give the path of a directory" }
+    return yield* fail(StoreReason.UnsafeRoot(problem))
+  }
   const root = NodePath.resolve(given)
   const storeId = yield* StoreRoot.open(root, {
     allowTemp: options.allowTemp ?? (yield* variable("LEASEHOLD_ALLOW_TEMP")) === "1",
@@ -174,7 +179,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
 
   const requireBundle = Effect.fnUntraced(function*(id: RunId.RunId) {
     const kind = yield* kindAt(id)
-    if (kind !== "directory") return yield* fail(StoreReason.UnusableRecord({ id, error: notABundle(kind) }))
+    if (kind !== "directory") return yield* unusable(id, notABundle(kind))
   })
 
   const get = Effect.fnUntraced(function*(id: RunId.RunId): Effect.fn.Return<Entry, StoreError> {
@@ -183,11 +188,12 @@ const make = Effect.fnUntraced(function*(options: Options) {
     return entry ?? (yield* get(id))
   })
 
-  const liveness = (entry: Entry): Effect.Effect<Liveness> =>
-    Result.isFailure(entry.record) && entry.record.failure.reason._tag === "NotABundle"
-      // Its lease would be looked for behind the link, outside the store.
-      ? Effect.succeed(Liveness.Unknown({ doubt: Doubt.RecordUnusable({ error: entry.record.failure }) }))
-      : lease.probe(entry)
+  const liveness = (entry: Entry): Effect.Effect<Liveness> => {
+    const error = obstacle(entry)
+    return error === undefined
+      ? lease.probe(entry)
+      : Effect.succeed(Liveness.Unknown({ doubt: Doubt.RecordUnusable({ error }) }))
+  }
 
   const firstOf = (entries: Stream.Stream<Entry, StoreError>, name: string) =>
     Effect.flatMap(Stream.runHead(entries), Effect.fromOption).pipe(
@@ -253,18 +259,18 @@ const make = Effect.fnUntraced(function*(options: Options) {
 
   /** A bundle that has gone has no record either, and nothing is wrong with it. */
   const whyNotWritten = Effect.fnUntraced(function*(id: RunId.RunId, cause: Errno | RecordError) {
-    if (cause._tag === "Errno") return StoreReason.System({ errno: cause })
+    if (cause._tag === "Errno") return new StoreError({ reason: StoreReason.System({ errno: cause }) })
     return cause.reason._tag === "Missing" && (yield* lookAt(id)) === undefined
-      ? StoreReason.NoSuchRun({ name: id })
-      : StoreReason.UnusableRecord({ id, error: cause })
+      ? new StoreError({ reason: StoreReason.NoSuchRun({ name: id }) })
+      : unusable(id, cause)
   })
 
   const update: RunStore["Service"]["update"] = (id, change, updateOptions) =>
     requireBundle(id).pipe(
       Effect.andThen(RecordFile.update(dir(id), change, updateOptions)),
       Effect.catchTags({
-        Errno: (cause) => Effect.flatMap(whyNotWritten(id, cause), fail),
-        RecordError: (cause) => Effect.flatMap(whyNotWritten(id, cause), fail)
+        Errno: (cause) => Effect.flatMap(whyNotWritten(id, cause), Effect.fail),
+        RecordError: (cause) => Effect.flatMap(whyNotWritten(id, cause), Effect.fail)
       }),
       following(get(id))
     )

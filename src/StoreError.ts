@@ -16,6 +16,8 @@ import type { RecordError } from "./RunRecord.ts"
 export type StoreReason = Data.TaggedEnum<{
   /** There is no store at the root, and none was to be made. */
   NoStore: { readonly root: string }
+  /** Nobody said where the store is, and there is no home directory to have it in. */
+  NoHome: {}
   /** The root cannot be trusted; nothing was touched. */
   UnsafeRoot: { readonly root: string; readonly problem: string; readonly mend: string }
   /** A newer Leasehold made the store; nothing was touched. */
@@ -52,6 +54,8 @@ const shown = (name: string) => JSON.stringify(name.length > 60 ? `${name.slice(
 
 const explain = StoreReason.$match({
   NoStore: ({ root }) => `there is no store at ${root}; the first \`leasehold run\` makes one`,
+  NoHome: () =>
+    "there is no home directory to have the store in: say where it is (--root, LEASEHOLD_ROOT), or set HOME",
   UnsafeRoot: ({ mend, problem, root }) => `the store ${root} is not safe to use: ${problem}; ${mend}`,
   NewerFormat: ({ known, root, version }) =>
     `the store ${root} has format version ${version}, this program knows up to ${known}; use a newer leasehold`,
@@ -59,10 +63,11 @@ const explain = StoreReason.$match({
     `${path} cannot be read (${detail}); put it back from a copy, or remove it to have it made anew`,
   MalformedName: ({ name }) =>
     `${shown(name)} names no run: give an id, the beginning of one, "latest" or "latest:STATUS"`,
-  NoSuchRun: ({ name }) => `no run ${shown(name)} in this store`,
+  NoSuchRun: ({ name }) => name === "latest" ? "there is no run in this store" : `no run ${shown(name)} in this store`,
   Archived: ({ id }) => `${id} has been archived; restore it first: leasehold restore ${id}`,
   NotInRun: ({ problem }) => `this process is in no run: ${problem}`,
-  Ambiguous: ({ candidates, prefix }) => `${shown(prefix)} is the beginning of several ids: ${candidates.join(", ")}`,
+  Ambiguous: ({ candidates, prefix }) =>
+    `${shown(prefix)} is the beginning of several ids: ${candidates.join(", ")}; give more of one`,
   UnusableRecord: ({ error, id }) => `${id}: ${error.message}`,
   Trimmed: ({ id, paths }) =>
     `${id}: ${paths.join(", ")} was trimmed; if its program can make that again, say so: --rebuilds (rebuilds: true)`,
@@ -86,3 +91,7 @@ export class StoreError extends Data.TaggedError("StoreError")<{ readonly reason
  * @internal
  */
 export const orSystem = Effect.mapError((errno: Errno) => new StoreError({ reason: StoreReason.System({ errno }) }))
+
+/** @internal */
+export const unusable = (id: RunId, error: RecordError): StoreError =>
+  new StoreError({ reason: StoreReason.UnusableRecord({ id, error }) })

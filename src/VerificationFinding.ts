@@ -249,13 +249,19 @@ const removeUnreadable = "put back a copy of run.json, or: leasehold verify --re
 
 const quoted = (path: string) => `'${path.replaceAll("'", "'\\''")}'`
 
-const mendOfRecord = ({ error, held }: Extract<Fault, { readonly _tag: "RecordUnusable" }>): string =>
+const readable = (path: string) => `give its owner back the right to read it: chmod -R u+rwX ${quoted(path)}`
+
+const isForbidden = ({ reason }: RecordError) => reason._tag === "Unreadable" && reason.code === "EACCES"
+
+const mendOfRecord = ({ error, held }: Extract<Fault, { readonly _tag: "RecordUnusable" }>, where: string): string =>
   error.reason._tag === "NewerVersion"
     ? "use a newer leasehold"
     : held
     ? "its run writes it anew when it ends"
     : error.reason._tag === "NotABundle"
     ? "put the bundle back, or: leasehold verify --remove-unreadable"
+    : isForbidden(error)
+    ? readable(where)
     : removeUnreadable
 
 const mendOfOnlyCopy = (error: RecordError | undefined, id: RunId | undefined): string =>
@@ -293,7 +299,7 @@ export const mendOf = ({ fault, id, where }: Omit<Finding, "outcome">): string |
     case "WrongDay":
       return `mkdir -p ${quoted(dirOf(fault.place))} && mv -n ${quoted(where)} ${quoted(fault.place)}`
     case "RecordUnusable":
-      return mendOfRecord(fault)
+      return mendOfRecord(fault, where)
     case "WrongId":
       return `put its own run.json back, or: leasehold rm ${id}`
     case "LeaseInDoubt":

@@ -1,11 +1,12 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
+import type * as Scope from "effect/Scope"
 import * as NFS from "node:fs"
 import { Errno } from "../src/internal/Errno.ts"
 import { Kernel } from "../src/internal/Kernel.ts"
 import { Locks, native } from "../src/internal/Locks.ts"
 import * as KernelLease from "../src/KernelLease.ts"
-import { Lease, type Target } from "../src/Lease.ts"
+import { Lease, type LeaseError, type Target } from "../src/Lease.ts"
 import { describeLiveness } from "../src/Liveness.ts"
 import * as RunStore from "../src/RunStore.ts"
 import * as TestLayers from "../src/testing/TestLayers.ts"
@@ -69,6 +70,26 @@ describe("kernel leases", () => {
         assert.strictEqual(yield* reasonOf(lease.hold(target, { role: "joined" })), "System")
         NFS.rmSync(`${target.dir}/holders`)
         assert.strictEqual((yield* lease.probe(target))._tag, "Dead")
+      })
+    ))
+
+  it.live("half a bundle gets a directory for the names of those who hold it", () =>
+    withBundle((target, lease) =>
+      Effect.gen(function*() {
+        const named = Effect.sync(() => NFS.readdirSync(`${target.dir}/holders`).length)
+        const ways: ReadonlyArray<Effect.Effect<unknown, LeaseError, Scope.Scope>> = [
+          lease.claim(target, { announce: true }),
+          lease.hold(target, { role: "joined" }),
+          lease.resume(target)
+        ]
+        for (const way of ways) {
+          NFS.rmSync(`${target.dir}/holders`, { recursive: true })
+          assert.strictEqual(yield* Effect.scoped(Effect.andThen(way, named)), 1)
+        }
+        NFS.rmdirSync(`${target.dir}/holders`)
+        NFS.symlinkSync("nowhere", `${target.dir}/holders`)
+        for (const way of ways) assert.strictEqual(yield* reasonOf(Effect.scoped(way)), "System")
+        assert.isFalse(NFS.existsSync(`${target.dir}/nowhere`))
       })
     ))
 

@@ -3,14 +3,17 @@ import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Logger from "effect/Logger"
+import * as Result from "effect/Result"
 import type * as Scope from "effect/Scope"
 import * as NFS from "node:fs"
+import { Errno } from "../src/internal/Errno.ts"
 import { Kernel } from "../src/internal/Kernel.ts"
 import { Locks, native } from "../src/internal/Locks.ts"
 import { Lease, type Target } from "../src/Lease.ts"
 import { describeLiveness } from "../src/Liveness.ts"
 import * as Run from "../src/Run.ts"
 import * as RunStore from "../src/RunStore.ts"
+import { recordAt } from "./support/CommandLine.ts"
 import { watch } from "./support/Doors.ts"
 import { bundle } from "./support/Fabricate.ts"
 import { inStore, type World } from "./support/Stores.ts"
@@ -84,6 +87,24 @@ describe("a record", () => {
         assert.deepStrictEqual([replaced, grants], [true, false])
       })
     ))
+
+  it.live.each([["ENOLCK", true], ["EIO", false], ["EACCES", false]] as const)(
+    "is changed without a lock only where there are none: %s",
+    ([code, isChanged]) =>
+      withBundle(({ dir, id }) =>
+        Effect.gen(function*() {
+          const store = yield* RunStore.RunStore
+          const refuse = (_: number, path: string) =>
+            Effect.fail(new Errno({ code, call: "lock", path, cause: undefined }))
+          const pinned = yield* Effect.result(
+            Effect.provideService(store.pin(id, "kept"), Locks, { ...native, tryExclusive: refuse })
+          )
+          assert.strictEqual(Result.isSuccess(pinned), isChanged)
+          if (Result.isFailure(pinned)) assert.include(pinned.failure.message, code)
+          assert.strictEqual(recordAt(dir).pin !== undefined, isChanged)
+        })
+      )
+  )
 
   it.live("is on the disk, when its run has ended, before the lease goes", () =>
     inStore((root) =>

@@ -120,10 +120,12 @@ describe("what cannot be registered is refused, says why, and is not written", (
     inRun((run) =>
       Effect.gen(function*() {
         const before = written(run)
+        const { ino } = NFS.statSync(run.paths.record)
         const message = yield* refusal(run.onRemove(undo, options))
         assert.match(message, expected)
         assert.notInclude(message, "hunter2")
         assert.deepStrictEqual(written(run), before)
+        assert.strictEqual(NFS.statSync(run.paths.record).ino, ino)
       }), { redact: [/internal-\d/] }))
 
   it.effect("in a run without a disk as well", () =>

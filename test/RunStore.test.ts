@@ -66,6 +66,7 @@ describe("opening a root", () => {
       "UnsafeRoot",
       /symbolic link.*give the path it points to/
     ],
+    ["no path at all", () => "", "UnsafeRoot", /its path is empty/],
     [
       "a file",
       (dir) => {
@@ -130,6 +131,20 @@ describe("opening a root", () => {
         })
       )
   )
+
+  it.effect("says what the system refused, and not that the store is broken", () =>
+    inDirectory((dir) =>
+      Effect.gen(function*() {
+        const root = `${dir}/store`
+        yield* opening({ root, allowTemp: true })
+        const open = (path: string, ...rest: [number, number?]) =>
+          path.endsWith("store.json")
+            ? Effect.fail(new Errno({ code: "EACCES", call: "open", path, cause: undefined }))
+            : node.open(path, ...rest)
+        const [tag, text] = yield* Effect.provideService(refusal({ root, allowTemp: true }), Files, { ...node, open })
+        assert.deepStrictEqual([tag, text], ["System", `${root}/store.json: permission denied (EACCES on open)`])
+      })
+    ))
 
   it.effect.skipIf(process.getuid?.() !== 0)(
     "refuses one that belongs to another user",

@@ -6,6 +6,7 @@ import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import * as NodeChildProcess from "node:child_process"
 import * as NFS from "node:fs"
+import { Errno } from "../src/internal/Errno.ts"
 import { Files, type FilesApi, node } from "../src/internal/Files.ts"
 import { Kernel } from "../src/internal/Kernel.ts"
 import type { Lease } from "../src/Lease.ts"
@@ -223,6 +224,23 @@ describe("what is wrong with a bundle", () => {
     ))
 })
 
+it.live("a record that may not be read is to be made readable, and its run is not to be removed for it", () =>
+  inStore((root) =>
+    Effect.gen(function*() {
+      const { dir } = bundle(root, { startedAt: start })
+      const shut: FilesApi = {
+        ...node,
+        open: (path, ...rest) =>
+          path.endsWith("run.json")
+            ? Effect.fail(new Errno({ code: "EACCES", call: "open", path, cause: undefined }))
+            : node.open(path, ...rest)
+      }
+      const [finding] = yield* Effect.provideService(check(), Files, shut)
+      assert.isDefined(finding)
+      if (finding !== undefined) assert.match(mendOf(finding) ?? "", new RegExp(`chmod -R u\\+rwX '${dir}'$`))
+    })
+  ))
+
 describe("what lies in the directories of the store", () => {
   it.live("strange names, bundles in wrong days, things in the place of directories, and days nobody can read", () =>
     inStore((root) =>
@@ -392,7 +410,7 @@ describe("the index against the disk", () => {
   const lies: ReadonlyArray<readonly [string, Parameters<typeof lie>[0], RegExp]> = [
     [
       "a row of no bundle",
-      ({ put, row }) => put({ ...row, id: `${row.id.slice(0, -1)}~`.replace("~", "z") as RunId }),
+      ({ put, row }) => put({ ...row, id: `${row.id.slice(0, -1)}${row.id.endsWith("z") ? "y" : "z"}` as RunId }),
       /1 row of no bundle/
     ],
     ["no row of a bundle", ({ remove, row }) => remove(row.id), /1 bundle without a row/],

@@ -3,6 +3,7 @@ import * as Runtime from "effect/Runtime"
 import type { ArchiveError, ArchiveReason } from "../ArchiveError.ts"
 import type { ChildError } from "../Child.ts"
 import type { LeaseError, LeaseReason } from "../Lease.ts"
+import type { BudgetError } from "../RetentionBudget.ts"
 import type { PolicyError } from "../RetentionPolicy.ts"
 import type { StoreError, StoreReason } from "../StoreError.ts"
 import type { TrimPathError } from "../TrimError.ts"
@@ -21,6 +22,7 @@ const ofLease: Record<LeaseReason["_tag"], number> = {
 
 const ofStore: Record<StoreReason["_tag"], number> = {
   NoStore: 5,
+  NoHome: usage,
   UnsafeRoot: 6,
   NewerFormat: 6,
   IllegibleFormat: 6,
@@ -52,7 +54,7 @@ export class ExitWith extends Error {
 
 const ofArchive = (reason: ArchiveReason): number => reason._tag === "Busy" ? 4 : 1
 
-type Known = LeaseError | StoreError | ArchiveError | ChildError | PolicyError | TrimPathError
+type Known = LeaseError | StoreError | ArchiveError | ChildError | PolicyError | BudgetError | TrimPathError
 
 /** By their tags: a command that can never fail with one of them would load its class only for this. */
 const ofKnown: { readonly [E in Known as E["_tag"]]: (error: E) => number } = {
@@ -61,6 +63,7 @@ const ofKnown: { readonly [E in Known as E["_tag"]]: (error: E) => number } = {
   ArchiveError: ({ reason }) => ofArchive(reason),
   ChildError: ({ exitCode }) => exitCode,
   PolicyError: () => usage,
+  BudgetError: () => usage,
   TrimPathError: () => usage
 }
 

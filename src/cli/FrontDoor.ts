@@ -10,7 +10,7 @@ import * as Report from "./Report.ts"
 import { settings, storeOf } from "./Settings.ts"
 import * as Starting from "./Starting.ts"
 
-export interface Understood<O extends Options> {
+interface Understood<O extends Options> {
   readonly given: Given<O>
   /** What follows `--`. */
   readonly operands: ReadonlyArray<string>
@@ -63,7 +63,7 @@ const doors: Readonly<Record<string, Door>> = {
   ls: (words) => {
     const said = understand({ ...Listing.options, ...settings }, words)
     if (said === undefined || said.operands.length > 0) return undefined
-    Report.quietOnClosedPipe()
+    Report.endWithOutput()
     return Effect.provide(Listing.list(said.given, said.given.json), storeOf(said.given, false))
   }
 }

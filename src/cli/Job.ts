@@ -6,6 +6,8 @@ import * as OnRemove from "../OnRemove.ts"
 import type { Outcome } from "../Outcome.ts"
 import { standard } from "../Redaction.ts"
 import * as Run from "../Run.ts"
+import { inLastAttempt } from "../RunRecord.ts"
+import { RunStore } from "../RunStore.ts"
 import { ExitWith, UsageError } from "./ExitCode.ts"
 import { mark } from "./Mark.ts"
 import type { Given, Options } from "./Options.ts"
@@ -39,7 +41,7 @@ export const retentionOption = {
   description: "When to run a bounded pass of retention in this store (default background)"
 } as const
 
-export type JobOptions = Given<typeof jobOptions>
+type JobOptions = Given<typeof jobOptions>
 
 type Argv = readonly [string, ...ReadonlyArray<string>]
 
@@ -86,13 +88,18 @@ const runChild = Effect.fnUntraced(function*(options: Child.Options) {
   }
   // What could not be written now is tried again at the end, and said then; the command has ended as it has.
   yield* Effect.ignore(run.conclude(outcomeOf(ended.success)))
-  const { exitCode } = ended.success
+  const { exitCode, lost } = ended.success
   if (exitCode !== 0) return yield* Effect.fail(new ExitWith(exitCode))
+  // The command had no chance to learn of it, and it has been said.
+  if (lost) return yield* Effect.fail(new ExitWith(1))
 })
 
 /** Whoever looks later has only what is kept. The script is not a part of it, since it may have secrets in it. */
 const fail = (problem: string, detail: string) =>
-  Effect.andThen(warn(`clean-up ${problem}: ${detail}`), Effect.ignore(mark(["cleanup.log"], `clean-up ${problem}`)))
+  Effect.andThen(
+    warn(`clean-up ${problem}: ${detail}`),
+    Effect.ignore(mark(["cleanup.log"], `clean-up ${problem}`))
+  )
 
 /** A hook that fails is said and changes nothing. */
 const hook = (script: string, { noInheritLease, quiet }: JobOptions) =>
@@ -116,3 +123,14 @@ export const job = Effect.fnUntraced(function*(options: JobOptions, argv: Argv, 
   const output = options.tty ? "terminal" : options.quiet ? "keep" : "pass"
   yield* runChild({ argv, cwd, output, inheritLease: !options.noInheritLease })
 })
+
+/** With the terminal, nothing is kept of what this attempt writes, which is said where the attempt is. */
+const sayTerminal = Effect.gen(function*() {
+  const store = yield* RunStore
+  const { id } = yield* Run.Run
+  yield* store.update(id, (record) => inLastAttempt(record, { tty: true }))
+})
+
+/** The same for whoever owns the run. */
+export const ownJob = (options: JobOptions, argv: Argv, cwd?: string) =>
+  Effect.andThen(options.tty ? sayTerminal : Effect.void, job(options, argv, cwd))

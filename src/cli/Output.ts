@@ -18,4 +18,4 @@ export const harmless = (text: string): string =>
 export const printJson = (document: unknown): Effect.Effect<void> => Console.log(JSON.stringify(document, undefined, 2))
 
 /** Something that did not go well and does not end the command. */
-export const warn = (text: string): Effect.Effect<void> => Console.error(`leasehold: ${text}`)
+export const warn = (text: string): Effect.Effect<void> => Console.error(`leasehold: ${harmless(text)}`)

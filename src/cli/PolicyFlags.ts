@@ -81,11 +81,18 @@ const fromFile = Effect.fnUntraced(function*(file: string) {
   )
 })
 
+/** What a file says has been looked at by itself. */
+const byFlag = (error: RetentionPolicy.PolicyError) => {
+  const field = RetentionPolicy.fieldNames.find((name) => name === error.field)
+  return field === undefined ? error : from(RetentionSources.flagOf(field), error)
+}
+
 /** The policy that was stated: by flags over a file, else by the environment, else the standard one. */
 export const policyOf = Effect.fnUntraced(function*(flags: PolicyFlags) {
   const stated = given(flags)
   const file = Option.isSome(flags.policy) ? yield* fromFile(flags.policy.value) : undefined
-  if (file !== undefined) return yield* Effect.fromResult(RetentionPolicy.decode({ ...file, ...stated }))
-  if (Object.keys(stated).length > 0) return yield* Effect.fromResult(RetentionPolicy.decode(stated))
+  if (file !== undefined || Object.keys(stated).length > 0) {
+    return yield* Effect.fromResult(Result.mapError(RetentionPolicy.decode({ ...file, ...stated }), byFlag))
+  }
   return (yield* Effect.fromResult(RetentionSources.fromEnv(process.env))) ?? RetentionPolicy.standard
 })

@@ -2,6 +2,8 @@
 import * as Cause from "effect/Cause"
 import * as Console from "effect/Console"
 import * as Effect from "effect/Effect"
+import * as Logger from "effect/Logger"
+import { fromUnknown } from "../internal/Errno.ts"
 import * as ExitCode from "./ExitCode.ts"
 import { harmless } from "./Output.ts"
 
@@ -25,10 +27,12 @@ const nameOf = (error: unknown): string => {
 
 const messageOf = (error: unknown): string => error instanceof Error ? error.message : String(error)
 
-const say = Effect.fnUntraced(function*(error: string, text: string) {
-  const message = text.replaceAll(/\s*\n\s*/g, " ")
-  yield* Console.error(wantsJson() ? JSON.stringify({ error, message }) : `leasehold: ${harmless(message)}`)
-})
+const inOneLine = (text: string) => text.replaceAll(/\s*\n\s*/g, " ")
+
+const lineOf = (error: unknown): string => {
+  const message = inOneLine(messageOf(error))
+  return wantsJson() ? JSON.stringify({ error: nameOf(error), message }) : `leasehold: ${harmless(message)}`
+}
 
 /** Says what went wrong, unless it has been said, and turns it into an exit code. */
 export const errors = <A, R>(command: Effect.Effect<A, unknown, R>): Effect.Effect<void, ExitCode.ExitWith, R> =>
@@ -38,16 +42,31 @@ export const errors = <A, R>(command: Effect.Effect<A, unknown, R>): Effect.Effe
       Effect.gen(function*() {
         if (Cause.hasInterruptsOnly(cause)) return yield* Effect.interrupt
         const error = Cause.squash(cause)
-        if (!(error instanceof ExitCode.ExitWith)) yield* say(nameOf(error), messageOf(error))
+        if (!(error instanceof ExitCode.ExitWith)) yield* Console.error(lineOf(error))
         return yield* Effect.fail(new ExitCode.ExitWith(ExitCode.of(error)))
       })
     )
   )
 
-/** `leasehold ls | head` is a use, not a fault. */
-export const quietOnClosedPipe = (): void => {
+/** What goes wrong on the way and is logged by the library, in the words of everything else. */
+export const logger: Logger.Logger<unknown, void> = Logger.make(({ cause, fiber, message }) => {
+  const words = [message].flat().map(String)
+  if (cause.reasons.length > 0) words.push(messageOf(Cause.squash(cause)))
+  fiber.getRef(Console.Console).error(`leasehold: ${harmless(inOneLine(words.join(": ")))}`)
+})
+
+class OutputError extends Error {
+  override readonly name = "OutputError"
+}
+
+/**
+ * Whoever writes to standard output is not told what became of it. Without a reader, as in `leasehold ls | head`, the
+ * rest is not wanted; anything else is a failure.
+ */
+export const endWithOutput = (): void => {
   process.stdout.on("error", (error: NodeJS.ErrnoException) => {
     if (error.code === "EPIPE") process.exit(0)
-    throw error
+    Effect.runSync(Console.error(lineOf(new OutputError(fromUnknown("write", "standard output", error).message))))
+    process.exit(1)
   })
 }

@@ -7,13 +7,13 @@ import { RunStore } from "../RunStore.ts"
 import { look, type RunView } from "./RunView.ts"
 
 /** A run at its place in the tree. `branch` goes before its id. */
-export interface Placed {
+interface Placed {
   readonly view: RunView
   readonly depth: number
   readonly branch: string
 }
 
-export const parentOf = ({ entry }: RunView): RunId | undefined => Result.getOrUndefined(entry.record)?.parent
+const parentOf = ({ entry }: RunView): RunId | undefined => Result.getOrUndefined(entry.record)?.parent
 
 /** The runs with all their ancestors that are still there, whether or not those were asked for. */
 export const withAncestors = Effect.fnUntraced(function*(views: ReadonlyArray<RunView>) {

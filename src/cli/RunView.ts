@@ -18,8 +18,7 @@ export const look = (entry: Entry): Effect.Effect<RunView, never, RunStore> =>
   Effect.flatMap(RunStore, (store) => Effect.map(store.liveness(entry), (liveness) => ({ entry, liveness })))
 
 /** True, false, or null where it cannot be told. */
-export const isLive = (liveness: Liveness): boolean | null =>
-  liveness._tag === "Unknown" ? null : liveness._tag === "Live"
+const isLive = (liveness: Liveness): boolean | null => liveness._tag === "Unknown" ? null : liveness._tag === "Live"
 
 /** What is wrong with a bundle, if anything is. */
 export const problemOf = ({ entry, liveness }: RunView): string | undefined =>

@@ -10,6 +10,7 @@ export const settings = {
   root: {
     kind: "text",
     metavar: "DIR",
+    nonEmpty: "the path of a directory",
     description: "The store (else LEASEHOLD_ROOT, else the platform's state directory)"
   },
   json: { kind: "switch", description: "Print one JSON document" },

@@ -59,7 +59,7 @@ export const findAll = Effect.fnUntraced(function*(
  * Being held comes before not being there, since trying again helps with it. Names that make no sense are wrong usage
  * only where nothing else went wrong.
  */
-export const exitCodeOf = (errors: ReadonlyArray<unknown>): number => {
+const exitCodeOf = (errors: ReadonlyArray<unknown>): number => {
   const codes = new Set(errors.map(ExitCode.of))
   if (codes.size === 0) return 0
   const [only = 1] = codes

@@ -8,6 +8,9 @@ import * as Report from "./Report.ts"
 export const start = async (): Promise<void> => {
   const command = enter(process.argv.slice(2)) ?? await (await import("./leasehold.ts")).leasehold()
   RunMain.run(
-    RunMain.interruptible(command).pipe(Report.errors, Effect.provideService(Logger.LogToStderr, true))
+    RunMain.interruptible(command).pipe(
+      Report.errors,
+      Effect.provideService(Logger.CurrentLoggers, new Set([Report.logger]))
+    )
   )
 }

@@ -4,7 +4,7 @@ import * as Option from "effect/Option"
 import * as NodePath from "node:path"
 import { standard } from "../Redaction.ts"
 import * as Run from "../Run.ts"
-import { checkJob, job, jobOptions, noTelemetry, retentionOf, retentionOption } from "./Job.ts"
+import { checkJob, jobOptions, noTelemetry, ownJob, retentionOf, retentionOption } from "./Job.ts"
 import type { Given, Options } from "./Options.ts"
 import { parseTag, tagOption } from "./Tags.ts"
 
@@ -23,10 +23,10 @@ export const options = {
 export const start = Effect.fn(function*(given: Given<typeof options>, command: ReadonlyArray<string>) {
   const tags = yield* Effect.forEach(given.tag, (text) => Effect.fromResult(parseTag(text)))
   const argv = yield* checkJob(given, command)
-  yield* job(given, argv).pipe(Run.scoped({
+  yield* ownJob(given, argv).pipe(Run.scoped({
     name: Option.getOrElse(given.name, () => NodePath.basename(standard.argv(argv)[0] ?? "")),
     tags: Object.fromEntries(tags.map(([key, value]) => [key, value ?? ""])),
-    command: { argv, cwd: process.cwd(), ...(given.tty ? { tty: true } : {}) },
+    command: { argv, cwd: process.cwd() },
     unprotected: given.unprotected,
     retention: retentionOf(given.retention),
     telemetry: noTelemetry

@@ -1,6 +1,6 @@
 /** Rows in columns, by columns of the terminal, of which a character may take two. */
 import * as Effect from "effect/Effect"
-import { type Format, paint } from "./Output.ts"
+import { type Format, harmless, paint } from "./Output.ts"
 
 export interface Cell {
   readonly text: string
@@ -49,3 +49,13 @@ export const table = Effect.fnUntraced(function*(given: Rows) {
   }
   return rows.map((row) => row.map(render).join("  ").trimEnd()).join("\n")
 })
+
+export type Facts = ReadonlyArray<readonly [name: string, value: string | undefined]>
+
+/** What is known of one thing, a fact a line, without those that there are not. */
+export const sheet = (facts: Facts): Effect.Effect<string> =>
+  table(
+    facts.flatMap(([name, value]) =>
+      value === undefined || value === "" ? [] : [[{ text: name, format: "dim" }, { text: harmless(value) }]]
+    )
+  )

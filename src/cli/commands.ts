@@ -16,6 +16,7 @@ import { run } from "./run.ts"
 import { show } from "./show.ts"
 import { trim } from "./trim.ts"
 import { verify } from "./verify.ts"
+import type { Word } from "./Words.ts"
 
 export const commands = [
   run,
@@ -36,4 +37,4 @@ export const commands = [
   restore,
   du,
   verify
-] as const
+] as const satisfies ReadonlyArray<{ readonly name: Word }>

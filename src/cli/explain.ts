@@ -18,7 +18,7 @@ import { Json, runName, Store } from "./Context.ts"
 import { harmless, paint, printJson } from "./Output.ts"
 import { policyFlags, policyOf } from "./PolicyFlags.ts"
 import { livenessDocument, statusOf } from "./RunView.ts"
-import { type Cell, table } from "./Table.ts"
+import { type Cell, type Facts, sheet, table } from "./Table.ts"
 
 type Explained = RetentionSurvey.Explained
 
@@ -57,7 +57,7 @@ const documentOf = (explained: Explained): typeof Documents.Explain.Type => {
   }
 }
 
-const facts = (explained: Explained): ReadonlyArray<readonly [string, string | undefined]> => {
+const facts = (explained: Explained): Facts => {
   const { entry, group, liveness, now, policy } = explained
   const record = recordOf(explained)
   const at = endedAt(explained)
@@ -79,10 +79,7 @@ const facts = (explained: Explained): ReadonlyArray<readonly [string, string | u
 const colours: Record<Verdict, NonNullable<Cell["format"]>> = { asks: "red", spares: "green", neither: "dim" }
 
 const say = Effect.fnUntraced(function*(explained: Explained) {
-  const known = facts(explained).filter(([, value]) => value !== undefined && value !== "")
-  yield* Console.log(
-    yield* table(known.map(([key, value]) => [{ text: key, format: "dim" }, { text: harmless(value ?? "") }]))
-  )
+  yield* Console.log(yield* sheet(facts(explained)))
   const rows = explained.answers.map(({ field, value, verdict, why }): ReadonlyArray<Cell> => [
     { text: field },
     { text: harmless(value) },

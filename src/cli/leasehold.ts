@@ -34,12 +34,26 @@ const presenter: CliOutput.Presenter = {
   present: (event) => event._tag === "InvalidInvocation" ? Effect.void : CliOutput.defaultPresenter.present(event)
 }
 
+/** The parser lays its errors out for a page, and says how it has found them. */
+const inWords = ({ message }: CliError.CliError): string =>
+  message
+    .replace(/\. Expected: Schema validation failed: (".*?": )?/, (_, again) => again === undefined ? ". " : ": ")
+    .replace(/\s*Did you mean this\?\s*(.*)$/s, (_, names: string) =>
+      `; did you mean ${names.split(/\s+/).join(" or ")}?`)
+
+/** What stands there without `--` before it has its own flags taken for ours. */
+const hintAt = ({ commandPath: [, word = ""], errors }: CliError.ShowHelp): string =>
+  ["run", "resume", "attach"].includes(word) && !process.argv.includes("--") &&
+    errors.some(({ _tag }) => _tag === "UnrecognizedOption")
+    ? "; a command with flags of its own goes after --"
+    : ""
+
 /** Help that was asked for is an answer; help that was not is a usage error. */
 const usageMessage = (error: CliError.CliError): string | undefined => {
-  if (error._tag !== "ShowHelp") return error.message
+  if (error._tag !== "ShowHelp") return inWords(error)
   if (error.errors.length === 0) return undefined
   const path = error.commandPath.join(" ")
-  return `${error.errors.map((each) => each.message).join("; ")} (see '${path} --help')`
+  return `${error.errors.map(inWords).join("; ")}${hintAt(error)} (see '${path} --help')`
 }
 
 const wrongUsage = (error: CliError.CliError) => {
@@ -49,7 +63,7 @@ const wrongUsage = (error: CliError.CliError) => {
 
 /** Does what the arguments of this process ask for. */
 export const leasehold = async (): Promise<Effect.Effect<void, unknown>> => {
-  Report.quietOnClosedPipe()
+  Report.endWithOutput()
   return Command.run(await commandFor(process.argv.slice(2)), { version }).pipe(
     Effect.catchIf(CliError.isCliError, wrongUsage),
     Effect.provideService(CliOutput.Presenter, presenter),

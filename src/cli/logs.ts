@@ -1,12 +1,12 @@
 import * as Command from "effect/cli/Command"
 import * as Flag from "effect/cli/Flag"
 import * as Effect from "effect/Effect"
-import * as Result from "effect/Result"
 import * as Stdio from "effect/Stdio"
 import * as Stream from "effect/Stream"
+import { obstacle } from "../Bundle.ts"
 import { Files, Flags } from "../internal/Files.ts"
 import { type Entry, RunStore } from "../RunStore.ts"
-import { StoreError, StoreReason } from "../StoreError.ts"
+import { StoreError, StoreReason, unusable } from "../StoreError.ts"
 import { findRun, runName, Store } from "./Context.ts"
 
 const kept = {
@@ -67,11 +67,8 @@ export const logs = Command.make("logs", { run: runName, stream, follow }).pipe(
   Command.withHandler(Effect.fn(function*({ follow, run, stream }) {
     const entry = yield* findRun(run)
     const names: ReadonlyArray<Name> = stream._tag === "Some" ? [stream.value] : ["stdout", "stderr"]
-    if (Result.isFailure(entry.record) && entry.record.failure.reason._tag === "NotABundle") {
-      // What lies behind a link is not the store's.
-      const reason = StoreReason.UnusableRecord({ id: entry.id, error: entry.record.failure })
-      return yield* new StoreError({ reason })
-    }
+    const error = obstacle(entry)
+    if (error !== undefined) return yield* unusable(entry.id, error)
     yield* Effect.forEach(names, (name) => print(entry, name, follow), { concurrency: "unbounded", discard: true })
       .pipe(
         Effect.catchTag("Errno", (errno) => Effect.fail(new StoreError({ reason: StoreReason.System({ errno }) })))

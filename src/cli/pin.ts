@@ -7,10 +7,14 @@ import { RunStore } from "../RunStore.ts"
 import { findRun, Json, runName, Store } from "./Context.ts"
 import { printJson } from "./Output.ts"
 
+const noReason = "pinned by hand"
+
 const reason = Flag.String("reason").pipe(
   Flag.withAlias("r"),
   Flag.withDescription("Why, for whoever wonders later"),
-  Flag.withDefault("pinned by hand")
+  Flag.withDefault(noReason),
+  // As a script has it whose variable is not set; its run is to be kept all the same.
+  Flag.map((text) => text === "" ? noReason : text)
 )
 
 const report = Effect.fnUntraced(function*(record: RunRecord) {

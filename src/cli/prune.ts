@@ -10,7 +10,7 @@ import { describe } from "../Holder.ts"
 import * as Signals from "../internal/Signals.ts"
 import * as Retention from "../Retention.ts"
 import { defaultBudget } from "../RetentionBudget.ts"
-import { reasonText } from "../RetentionReason.ts"
+import { reasonText, whyText } from "../RetentionReason.ts"
 import type { PassEvent, Report } from "../RetentionReport.ts"
 import { untilPaid } from "../RetentionRounds.ts"
 import * as SqliteIndex from "../SqliteIndex.ts"
@@ -20,7 +20,7 @@ import { ExitWith } from "./ExitCode.ts"
 import { harmless, paint, printJson } from "./Output.ts"
 import { policyFlags, policyOf } from "./PolicyFlags.ts"
 import * as Progress from "./Progress.ts"
-import { type Cell, table } from "./Table.ts"
+import { sheet } from "./Table.ts"
 
 const bound = (name: string, description: string, fallback: number) =>
   Flag.Int(name).pipe(
@@ -79,7 +79,7 @@ const line = (event: PassEvent, dryRun: boolean): string | undefined => {
     case "Kept": {
       const holders = event.holders.length === 0 ? "" : `, held by ${event.holders.map(describe).join(", ")}`
       return harmless(
-        `kept ${event.id}: ${reasonText(event.reason)}${holders}${event.clockAhead ? ", clock ahead" : ""}`
+        `kept ${event.id}: ${whyText(event.reason)}${holders}${event.clockAhead ? ", clock ahead" : ""}`
       )
     }
     case "Failed":
@@ -96,7 +96,7 @@ const some = (list: ReadonlyArray<unknown>) => list.length === 0 ? "" : String(l
 
 const summary = (report: Report): Effect.Effect<string> => {
   const { debt, dryRun, failed, kept, recovered, removed } = report
-  const rows: Array<readonly [string, string]> = [
+  return sheet([
     ["policy", report.policy],
     dryRun
       ? ["would remove", String(removed.length)]
@@ -110,13 +110,7 @@ const summary = (report: Report): Effect.Effect<string> => {
     ["debt", debt === null ? "" : counts(debt.reasons)],
     ["to pay it", debt === null ? "" : debt.pay],
     ["took", formatDuration(report.elapsedMs)]
-  ]
-  return table(
-    rows.filter(([, value]) => value !== "").map(([key, value]): ReadonlyArray<Cell> => [
-      { text: key, format: "dim" },
-      { text: value }
-    ])
-  )
+  ])
 }
 
 /** A signal ends the pass at a safe point, and what it did so far is said. */

@@ -2,19 +2,20 @@ import * as Command from "effect/cli/Command"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
+import { usable } from "../Bundle.ts"
 import { replacement } from "../Redaction.ts"
 import * as Run from "../Run.ts"
 import * as RunArchive from "../RunArchive.ts"
 import type { RunId } from "../RunId.ts"
 import type { RunRecord } from "../RunRecord.ts"
 import { RunStore } from "../RunStore.ts"
-import { orSystem, StoreError, StoreReason } from "../StoreError.ts"
+import { orSystem } from "../StoreError.ts"
 import { commandAfterDashes, findRun, runName, Store } from "./Context.ts"
 import { UsageError } from "./ExitCode.ts"
 import { flagsOf } from "./Flags.ts"
-import { checkJob, job, jobOptions, noTelemetry, retentionOf, retentionOption } from "./Job.ts"
+import { checkJob, jobOptions, noTelemetry, ownJob, retentionOf, retentionOption } from "./Job.ts"
 import { mark } from "./Mark.ts"
-import { harmless, warn } from "./Output.ts"
+import { warn } from "./Output.ts"
 
 /** The recorded command, where it can be run again as it was: what was redacted is not known any more. */
 const recordedCommand = Effect.fnUntraced(function*({ command, id }: RunRecord) {
@@ -43,12 +44,11 @@ const { fork, rebuilds, retention, ...jobFlags } = flagsOf({
 
 const flags = { run: runName, fork, rebuilds, ...jobFlags, retention, command: commandAfterDashes(0) }
 
-const findRecord = Effect.fnUntraced(function*(name: string) {
-  const { id, record } = yield* findRun(name)
-  return Result.isSuccess(record)
-    ? { id, record: record.success }
-    : yield* new StoreError({ reason: StoreReason.UnusableRecord({ id, error: record.failure }) })
-})
+const findRecord = (name: string) =>
+  Effect.flatMap(
+    findRun(name),
+    (entry) => Effect.map(Effect.fromResult(usable(entry)), (record) => ({ id: entry.id, record }))
+  )
 
 /** Who goes on with a run need not know that it has been archived. */
 const findResumable = Effect.fnUntraced(function*(name: string) {
@@ -69,7 +69,7 @@ const sayIfLive = Effect.fnUntraced(function*(id: RunId) {
   const entry = yield* store.get(id)
   const liveness = yield* store.liveness(entry)
   if (liveness._tag === "Live") {
-    yield* warn(harmless(`${entry.id} is still at work; its artifacts are copied as they are at this moment`))
+    yield* warn(`${entry.id} is still at work; its artifacts are copied as they are at this moment`)
   }
 })
 
@@ -86,10 +86,10 @@ export const resume = Command.make("resume", flags).pipe(
     const shared = { retention: retentionOf(given.retention), telemetry: noTelemetry }
     if (given.fork) {
       yield* sayIfLive(id)
-      const command = { argv, cwd, ...(given.tty ? { tty: true } : {}) }
-      return yield* job(given, argv, cwd).pipe(Run.scoped({ name: record.name, from: id, command, ...shared }))
+      const command = { argv, cwd }
+      return yield* ownJob(given, argv, cwd).pipe(Run.scoped({ name: record.name, from: id, command, ...shared }))
     }
-    yield* Effect.andThen(markAttempt, job(given, argv, cwd)).pipe(
+    yield* Effect.andThen(markAttempt, ownJob(given, argv, cwd)).pipe(
       Run.resume(id, { rebuilds: given.rebuilds, ...shared })
     )
   })),

@@ -11,15 +11,21 @@ import { countOf } from "../RetentionReason.ts"
 import { type Registered, type RunRecord, type Timestamp, toMillis, type Trim } from "../RunRecord.ts"
 import { formatAgo, formatBytes, formatDuration } from "../Units.ts"
 import { findRun, Json, runName, Store } from "./Context.ts"
-import { harmless, printJson } from "./Output.ts"
+import { printJson } from "./Output.ts"
 import { livenessDocument, look, statusOf } from "./RunView.ts"
-import { type Cell, table } from "./Table.ts"
+import { type Facts, sheet } from "./Table.ts"
 
 const exitText = ({ exit }: RunRecord): string | undefined => {
   if (exit === undefined) return undefined
   const how = exit.signal ?? (exit.code === undefined ? "" : String(exit.code))
   return [how, exit.message].filter((part) => part !== undefined && part !== "").join(": ")
 }
+
+/** As everything else of how it ended, of the last attempt. */
+const outputText = ({ attempts }: RunRecord): string | undefined =>
+  attempts.at(-1)?.tty === true
+    ? `not kept${attempts.length > 1 ? " of the last attempt" : ""}: it had the terminal`
+    : undefined
 
 const trimText = ({ at, bytes, paths, pending }: Trim, now: number) =>
   `${paths.join(", ")}: ${formatBytes(bytes)} (${formatAgo(now - toMillis(at))}${
@@ -38,7 +44,7 @@ const undoText = (registered: Registered, now: number): string => {
   return `${OnRemove.describe(registered)} (${state})`
 }
 
-const fields = (record: RunRecord, now: number): ReadonlyArray<readonly [string, string | undefined]> => {
+const fields = (record: RunRecord, now: number): Facts => {
   const at = (time: RunRecord["endedAt"]) => time && `${time} (${formatAgo(now - toMillis(time))})`
   const { endedAt } = record
   return [
@@ -50,7 +56,7 @@ const fields = (record: RunRecord, now: number): ReadonlyArray<readonly [string,
     ["exit", exitText(record)],
     ["command", record.command && commandLine(record.command.argv)],
     ["in", record.command?.cwd],
-    ["output", record.command?.tty === true ? "not kept: it had the terminal" : undefined],
+    ["output", outputText(record)],
     ["parent", record.parent],
     ["forked from", record.forkedFrom],
     ["attempts", record.attempts.length > 1 ? String(record.attempts.length) : undefined],
@@ -75,7 +81,7 @@ export const show = Command.make("show", { run: runName }).pipe(
       return yield* printJson({ version: 1, ...document, liveness: livenessDocument(liveness) })
     }
     const now = DateTime.toEpochMillis(yield* DateTime.now)
-    const rows: Array<readonly [string, string | undefined]> = [
+    const rows: Facts = [
       ["id", entry.id],
       ["status", statusOf(view)],
       ["problem", Result.isFailure(entry.record) ? entry.record.failure.message : undefined],
@@ -84,12 +90,7 @@ export const show = Command.make("show", { run: runName }).pipe(
       ...(liveness._tag === "Live" ? liveness.holders.map((holder) => ["holder", describe(holder)] as const) : []),
       ["dir", entry.dir]
     ]
-    const shown = rows.filter(([, value]) => value !== undefined && value !== "")
-    yield* Console.log(
-      yield* table(shown.map(([key, value]): ReadonlyArray<Cell> => [{ text: key, format: "dim" }, {
-        text: harmless(value ?? "")
-      }]))
-    )
+    yield* Console.log(yield* sheet(rows))
   })),
   Command.provide(Store)
 )

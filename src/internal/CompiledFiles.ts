@@ -60,27 +60,45 @@ const clearOlder = (cache: string, files: ReadonlySet<string>) => {
   }
 }
 
+/** What nobody has added to for this long is of an installation or a node that has gone, or is soon made again. */
+const maxAgeMillis = 30 * 24 * 60 * 60 * 1000
+
+/** What had an earlier name began like this, too. Anything else is not ours. */
+const isCacheName = (name: string) => /^v\d+\.\d+\.\d+-\w+/.test(name)
+
+const clearUnused = (parent: string) => {
+  for (const name of NFS.readdirSync(parent)) {
+    const path = `${parent}/${name}`
+    if (!isCacheName(name) || NFS.lstatSync(path).mtimeMs > Date.now() - maxAgeMillis) continue
+    NFS.rmSync(path, { recursive: true, force: true })
+  }
+}
+
+/** Where compiled code is kept: a directory of its own for each way to start, among others of its kind. */
+interface Cache {
+  readonly parent: string
+  readonly name: string
+}
+
+const pathOf = ({ name, parent }: Cache) => `${parent}/${name}`
+
 /** Without a cache everything goes on as well, and takes longer. */
-const keep = (cache: string, scripts: ReadonlyMap<string, NodeVm.Script>) => {
+const keep = (cache: Cache, scripts: ReadonlyMap<string, NodeVm.Script>) => {
+  const path = pathOf(cache)
   try {
-    NFS.mkdirSync(cache, { recursive: true, mode: 0o700 })
-    for (const [file, script] of scripts) write(`${cache}/${file}`, script.createCachedData())
-    clearOlder(cache, new Set(scripts.keys()))
+    NFS.mkdirSync(path, { recursive: true, mode: 0o700 })
+    for (const [file, script] of scripts) write(`${path}/${file}`, script.createCachedData())
+    clearOlder(path, new Set(scripts.keys()))
+    clearUnused(cache.parent)
   } catch {}
 }
 
 /**
- * Loads a file in a directory, and what it requires from there. `cache` is where compiled code is kept, unless the
- * process exits with a code for which `isWorth` says no.
+ * Loads a file in a directory, and what it requires from there. Without a place for it nothing is kept.
  *
  * @internal
  */
-export const load = (
-  home: string,
-  entry: string,
-  cache: string,
-  isWorth: (exitCode: number) => boolean
-): unknown => {
+export const load = (home: string, entry: string, cache: Cache | undefined): unknown => {
   const requireOther = NodeModule.createRequire(`${home}/`)
   const modules = new Map<string, Loaded>()
   const scripts = new Map<string, NodeVm.Script>()
@@ -88,13 +106,14 @@ export const load = (
 
   const compile = (file: string): Wrapped => {
     const path = `${home}/${file}`
-    const cachedData = isNamedForContent(file) ? readOwn(`${cache}/${file}`) : undefined
+    const isKept = cache !== undefined && isNamedForContent(file)
+    const cachedData = isKept ? readOwn(`${pathOf(cache)}/${file}`) : undefined
     const source = NFS.readFileSync(path, "utf8")
     const script = new NodeVm.Script(
       `(function (exports, require, module, __filename, __dirname) {${source}\n})`,
       { filename: path, cachedData }
     )
-    if (isNamedForContent(file)) {
+    if (isKept) {
       scripts.set(file, script)
       isAnyNew ||= script.cachedDataRejected !== false
     }
@@ -116,9 +135,9 @@ export const load = (
     return made.exports
   }
 
-  process.once("exit", (code) => {
+  process.once("exit", () => {
     // All of them: what is new has used more of the others, too.
-    if (isAnyNew && isWorth(code)) keep(cache, scripts)
+    if (isAnyNew && cache !== undefined) keep(cache, scripts)
   })
   return requireFile(entry)
 }

@@ -5,7 +5,7 @@ import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
-import { isTerminal, type RunRecord, type Timestamp, timestamp, toMillis } from "../RunRecord.ts"
+import { inLastAttempt, isTerminal, type RunRecord, type Timestamp, timestamp, toMillis } from "../RunRecord.ts"
 import { readTail } from "./io.ts"
 
 const tailBytes = 64 * 1024
@@ -35,12 +35,9 @@ const findEnd = Effect.fnUntraced(function*(dir: string, startedAt: number, foun
  */
 export const end = (record: RunRecord, endedAt: Timestamp): RunRecord =>
   isTerminal(record) ? record : {
-    ...record,
+    ...inLastAttempt(record, { endedAt, status: "crashed" }),
     status: "crashed",
-    endedAt,
-    attempts: record.attempts.map((attempt, index) =>
-      index === record.attempts.length - 1 ? { ...attempt, endedAt, status: "crashed" } : attempt
-    )
+    endedAt
   }
 
 /**

@@ -116,14 +116,13 @@ export interface FilesApi {
   /** Of a name in the place, which may be a link. */
   readonly lutimesAt: (place: Place, name: Buffer, mtimeNanos: bigint) => Effect.Effect<void, Errno>
   /**
-   * Begins a listing of the place, to be read in pieces of at most {@link listingPiece} entries. One that is known to be
+   * Begins a listing of the place, to be read in pieces of at most `listingPiece` entries. One that is known to be
    * short is read at once, which takes a third of the time.
    */
   readonly listAt: (place: Place, options?: { readonly isShort: boolean }) => Effect.Effect<Listing, Errno>
 }
 
-/** @internal */
-export const listingPiece = 256
+const listingPiece = 256
 
 const { O_APPEND, O_CREAT, O_DIRECTORY, O_EXCL, O_NOFOLLOW, O_NONBLOCK, O_RDONLY, O_RDWR, O_WRONLY } = NFS.constants
 

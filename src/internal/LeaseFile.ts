@@ -28,15 +28,6 @@ export interface Attempt {
 /** @internal */
 export const pathOf = (bundle: string): string => `${bundle}/lease`
 
-/**
- * Whether the file system cannot lock at all, which is neither "held" nor "free".
- *
- * @internal
- */
-export const cannotLock = (code: string): boolean => noLocks.has(code)
-
-const noLocks: ReadonlySet<string> = new Set(["ENOLCK", "ENOTSUP", "EOPNOTSUPP", "ENOSYS", "EINVAL"])
-
 const without = (evidence: LockEvidence): Attempt => ({ evidence, locked: undefined })
 
 const kindsByErrno: Record<string, string> = { ELOOP: "link", EISDIR: "directory", ENXIO: "socket" }

@@ -67,3 +67,12 @@ export const native: LocksApi = {
 export const Locks: Context.Reference<LocksApi> = Context.Reference<LocksApi>("leasehold/internal/Locks", {
   defaultValue: () => native
 })
+
+const noLocks: ReadonlySet<string> = new Set(["ENOLCK", "ENOTSUP", "EOPNOTSUPP", "ENOSYS", "EINVAL"])
+
+/**
+ * Whether the file system cannot lock at all, which is neither "held" nor "free".
+ *
+ * @internal
+ */
+export const cannotLock = (code: string): boolean => noLocks.has(code)

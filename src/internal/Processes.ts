@@ -66,6 +66,16 @@ export interface Taken {
   readonly scratch: string
 }
 
+/**
+ * What does not happen any more to the output of a child.
+ *
+ * @internal
+ */
+export interface Loss {
+  readonly what: "kept" | "passed on"
+  readonly errno: Errno
+}
+
 /** @internal */
 export interface SpawnOptions {
   readonly argv: readonly [string, ...ReadonlyArray<string>]
@@ -75,8 +85,8 @@ export interface SpawnOptions {
   readonly leaseFd: number | undefined
   /** `terminal`: the child has this process's terminal and group; else it leads a session of its own. */
   readonly output: "terminal" | Copied | Taken
-  /** A copy could not be written on; the child goes on, and its output passes on. */
-  readonly onLoss: (errno: Errno) => void
+  /** A copy could not be written on. Where that is the one that is kept, the child goes on, and its output passes on. */
+  readonly onLoss: (loss: Loss) => void
 }
 
 /** @internal */
@@ -128,7 +138,7 @@ const hand = (source: Readable, take: (chunk: Buffer) => void): Copying => {
   return { flushed: drained }
 }
 
-const copy = (source: Readable, route: OutputRoute, onLoss: (errno: Errno) => void): Copying => {
+const copy = (source: Readable, route: OutputRoute, onLoss: (loss: Loss) => void): Copying => {
   const drained = drainOf(source)
   const sinks: Array<Writable> = []
   const add = (sink: Writable, onError: (error: Error) => void) => {
@@ -139,16 +149,22 @@ const copy = (source: Readable, route: OutputRoute, onLoss: (errno: Errno) => vo
   try {
     const fd = NFS.openSync(route.keep, NFS.constants.O_WRONLY | NFS.constants.O_CREAT | NFS.constants.O_APPEND, 0o600)
     add(new Descriptor(fd, { owned: true }), (error) => {
-      onLoss(fromUnknown("write", route.keep, error))
+      onLoss({ what: "kept", errno: fromUnknown("write", route.keep, error) })
       // It may have been the only one, and then nothing would read on.
       source.resume()
     })
   } catch (error) {
-    onLoss(fromUnknown("open", route.keep, error))
+    onLoss({ what: "kept", errno: fromUnknown("open", route.keep, error) })
   }
   if (route.pass !== undefined) {
-    // Nobody reads it any more: the child is to learn of it as it would have without us, by its next write.
-    add(new Descriptor(route.pass, { owned: false }), () => source.destroy())
+    const name = route.pass === 1 ? "standard output" : "standard error"
+    add(new Descriptor(route.pass, { owned: false }), (error) => {
+      const errno = fromUnknown("write", name, error)
+      // That nobody reads it any more is no loss.
+      if (errno.code !== "EPIPE") onLoss({ what: "passed on", errno })
+      // The child is to learn of it as it would have without us, by its next write.
+      source.destroy()
+    })
   }
   if (sinks.length === 0) source.resume()
   return {

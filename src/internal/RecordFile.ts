@@ -69,7 +69,7 @@ export const update = Effect.fnUntraced(
     // What cannot be opened has nothing to lock; what is wrong with it is for the reading to say.
     const locked = yield* Effect.catchIf(
       RecordLock.take(bundle, options),
-      (errno) => errno.code !== "EBUSY",
+      (errno) => errno.call === "open",
       () => Effect.undefined
     )
     const path = pathOf(bundle)
@@ -78,6 +78,8 @@ export const update = Effect.fnUntraced(
     const record = Result.isSuccess(current) ? current.success : standIn(current.failure, options?.known)
     if (record === undefined) return yield* Effect.fromResult(current)
     const next = change(record)
+    // What is as it was need not be written, but for what stands in for a broken one.
+    if (Result.isSuccess(current) && next === record) return next
     yield* write(bundle, next, options)
     return next
   },

@@ -9,7 +9,7 @@ import type * as Scope from "effect/Scope"
 import { Errno } from "./Errno.ts"
 import { Files, Flags } from "./Files.ts"
 import { type Opened, sameFile } from "./io.ts"
-import { Locks } from "./Locks.ts"
+import { cannotLock, Locks } from "./Locks.ts"
 import { pause } from "./Pause.ts"
 
 /** With the waits between, some ten seconds: whoever changes a record is done in milliseconds, on most disks. */
@@ -23,7 +23,11 @@ const lock = Effect.fnUntraced(function*(fd: number, path: string) {
   const files = yield* Files
   const locks = yield* Locks
   // Where the file system has no locks there is none to wait for.
-  const granted = yield* Effect.orElseSucceed(locks.tryExclusive(fd, path), () => true)
+  const granted = yield* Effect.catchIf(
+    locks.tryExclusive(fd, path),
+    ({ code }) => cannotLock(code),
+    () => Effect.succeed(true)
+  )
   if (!granted) return undefined
   const info = yield* files.fstat(fd, path)
   const there = yield* Effect.result(files.lstat(path))

@@ -2,13 +2,12 @@
  * Going on with a run wherever it is: in the store, or in the archive, and while others move it from one to the other.
  */
 import * as Effect from "effect/Effect"
-import type * as Scope from "effect/Scope"
 import type { ArchiveError } from "../ArchiveError.ts"
-import type { Bundle } from "../Bundle.ts"
-import type { Lease, LeaseError } from "../Lease.ts"
+import type { LeaseError } from "../Lease.ts"
 import type { RunId } from "../RunId.ts"
 import type { ResumeOptions, RunStore } from "../RunStore.ts"
 import type { StoreError, StoreReason } from "../StoreError.ts"
+import { whileMoving } from "./Whereabouts.ts"
 
 type Store = RunStore["Service"]
 
@@ -32,9 +31,6 @@ const isElsewhere = (error: Failure): boolean => {
   return error.reason._tag === "Present" || (error.reason._tag === "System" && error.reason.errno.code === "ENOENT")
 }
 
-/** It may be archived and restored again and again; not for ever. */
-const most = 10
-
 /**
  * Goes on with the run that a person means, as its owner.
  *
@@ -45,12 +41,7 @@ export const resume = Effect.fnUntraced(function*(store: Store, name: string, op
     Effect.map((found) => found.id),
     Effect.catchIf(isArchived, ({ reason }) => Effect.succeed(reason.id))
   )
-  const from = (nth: number): Effect.Effect<Bundle, Failure, RunStore | Lease | Scope.Scope> =>
-    Effect.catchIf(store.resume(id, options), isArchived, () =>
-      Effect.catchIf(
-        fromArchive(id, options),
-        (error) => nth < most && isElsewhere(error),
-        () => from(nth + 1)
-      ))
-  return yield* from(1)
+  return yield* whileMoving(isElsewhere)(
+    Effect.catchIf(store.resume(id, options), isArchived, () => fromArchive(id, options))
+  )
 })

@@ -9,7 +9,7 @@ import * as Layer from "effect/Layer"
 import * as Result from "effect/Result"
 import type * as Scope from "effect/Scope"
 import * as ArtifactName from "../ArtifactName.ts"
-import type { Bundle } from "../Bundle.ts"
+import { type Bundle, usable } from "../Bundle.ts"
 import type { Paths, Run } from "../CurrentRun.ts"
 import type { Held, LeaseError } from "../Lease.ts"
 import * as OnRemove from "../OnRemove.ts"
@@ -18,7 +18,7 @@ import * as Redaction from "../Redaction.ts"
 import type { RunId } from "../RunId.ts"
 import { isTerminal, type RunRecord, timestamp } from "../RunRecord.ts"
 import { RunStore } from "../RunStore.ts"
-import { orSystem, StoreError, StoreReason } from "../StoreError.ts"
+import { orSystem, type StoreError } from "../StoreError.ts"
 import * as Telemetry from "../Telemetry.ts"
 import { Files } from "./Files.ts"
 import { nonce } from "./io.ts"
@@ -107,11 +107,8 @@ const serviceOf = (inside: Inside): Run["Service"] => {
   }
 }
 
-const recordIn = Effect.fnUntraced(function*(store: RunStore["Service"], id: RunId) {
-  const { record } = yield* store.get(id)
-  if (Result.isSuccess(record)) return record.success
-  return yield* new StoreError({ reason: StoreReason.UnusableRecord({ id, error: record.failure }) })
-})
+const recordIn = (store: RunStore["Service"], id: RunId) =>
+  Effect.flatMap(store.get(id), (entry) => Effect.fromResult(usable(entry)))
 
 /**
  * The session of a run that this process owns. To be acquired when its lease is held, in a scope that the lease

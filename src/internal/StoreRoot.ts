@@ -12,6 +12,7 @@ import { Timestamp, timestamp } from "../RunRecord.ts"
 import { orSystem, StoreError, StoreReason } from "../StoreError.ts"
 import { variable } from "./Environment.ts"
 import { Files } from "./Files.ts"
+import { home } from "./Home.ts"
 import { nonce, readText, writeNew } from "./io.ts"
 import { Kernel } from "./Kernel.ts"
 
@@ -31,21 +32,31 @@ const ownNames: ReadonlySet<string> = new Set([
 
 const maxFormatBytes = 64 * 1024
 
+const below = Effect.fnUntraced(function*(...way: ReadonlyArray<string>) {
+  const path = home()
+  return path === undefined
+    ? yield* new StoreError({ reason: StoreReason.NoHome() })
+    : NodePath.join(path, ...way)
+})
+
 /**
  * The platform's directory for state that is kept between runs of programs: XDG on Linux.
  *
  * @internal
  */
-export const defaultRoot: Effect.Effect<string> = Effect.gen(function*() {
-  const home = NodeOs.homedir()
-  if (process.platform === "darwin") return NodePath.join(home, "Library", "Application Support", "leasehold")
+export const defaultRoot: Effect.Effect<string, StoreError> = Effect.gen(function*() {
+  if (process.platform === "darwin") return yield* below("Library", "Application Support", "leasehold")
   if (process.platform === "win32") {
     const local = yield* variable("LOCALAPPDATA")
-    return NodePath.join(local ?? NodePath.join(home, "AppData", "Local"), "leasehold")
+    return local === undefined
+      ? yield* below("AppData", "Local", "leasehold")
+      : NodePath.join(local, "leasehold")
   }
   const state = yield* variable("XDG_STATE_HOME")
   // The XDG rules have a relative path ignored.
-  return NodePath.join(state?.startsWith("/") ? state : NodePath.join(home, ".local", "state"), "leasehold")
+  return state?.startsWith("/") === true
+    ? NodePath.join(state, "leasehold")
+    : yield* below(".local", "state", "leasehold")
 })
 
 const unsafe = (root: string, problem: string, mend: string) =>
@@ -70,7 +81,7 @@ const refuseSweptPlace = Effect.fnUntraced(function*(root: string) {
     return yield* unsafe(
       root,
       `it lies below ${temp}, where the system deletes by age, also what is in use`,
-      "choose a root elsewhere, or say that a store below the temp directory is meant (allowTemp, --allow-temp)"
+      "choose a root elsewhere, or say that a store below the temp directory is meant (--allow-temp, LEASEHOLD_ALLOW_TEMP=1, allowTemp)"
     )
   }
 })
@@ -94,13 +105,17 @@ const decodeVersion = Schema.decodeUnknownOption(Schema.fromJsonString(Schema.St
 
 const readFormat = Effect.fnUntraced(function*(root: string) {
   const path = `${root}/store.json`
-  const illegible = (detail: string) => new StoreError({ reason: StoreReason.IllegibleFormat({ path, detail }) })
+  const illegible = ({ message }: { readonly message: string }) =>
+    new StoreError({ reason: StoreReason.IllegibleFormat({ path, detail: message.replace(`${path}: `, "") }) })
   const text = yield* readText(path, maxFormatBytes).pipe(
     Effect.catchIf(
       (cause) => cause._tag === "Errno" && cause.code === "ENOENT",
       () => Effect.undefined
     ),
-    Effect.mapError((cause) => illegible(cause.message))
+    // A file that the system does not give us may have nothing wrong with it.
+    Effect.mapError((cause) =>
+      cause._tag === "Errno" ? new StoreError({ reason: StoreReason.System({ errno: cause }) }) : illegible(cause)
+    )
   )
   if (text === undefined) return undefined
   const newer = Option.filter(decodeVersion(text), ({ version }) => version > formatVersion)
@@ -108,7 +123,7 @@ const readFormat = Effect.fnUntraced(function*(root: string) {
     const { version } = newer.value
     return yield* new StoreError({ reason: StoreReason.NewerFormat({ root, version, known: formatVersion }) })
   }
-  return yield* decodeFormat(text).pipe(Effect.mapError((cause) => illegible(cause.message)))
+  return yield* decodeFormat(text).pipe(Effect.mapError(illegible))
 })
 
 /** Several processes may make the same store at once: whose `link` comes first has made it. */

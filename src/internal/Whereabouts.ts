@@ -3,14 +3,22 @@
  * store and comes too late must not be told that it has been removed.
  */
 import * as Effect from "effect/Effect"
-import * as Result from "effect/Result"
-import type { Entry } from "../Bundle.ts"
+import { type Entry, obstacle } from "../Bundle.ts"
 import type { Target } from "../Lease.ts"
 import type { RecordError } from "../RunRecord.ts"
 import type { StoreError } from "../StoreError.ts"
 
 /** A run that goes there and back again and again at just these moments may as well have gone. */
 const most = 10
+
+/**
+ * Comes again at once for a run that was on its way, as its error tells.
+ *
+ * @internal
+ */
+export const whileMoving =
+  <E>(isOnItsWay: (error: E) => boolean) => <A, R>(attempt: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
+    Effect.retry(attempt, { times: most, while: isOnItsWay })
 
 interface Refusal {
   readonly _tag: string
@@ -29,18 +37,26 @@ const isGone = (error: Refusal): boolean =>
 export const following = (get: Effect.Effect<Entry, StoreError>) =>
 <A, E extends Refusal, R>(
   attempt: Effect.Effect<A, E, R>
-): Effect.Effect<A, E | StoreError, R> => {
-  const from = (nth: number): Effect.Effect<A, E | StoreError, R> =>
-    Effect.catchIf(
-      attempt,
-      (error) => isGone(error),
-      (error) =>
-        Effect.matchEffect(get, {
-          onFailure: (now) => Effect.fail<E | StoreError>(now.reason._tag === "Archived" ? now : error),
-          onSuccess: () => nth < most ? from(nth + 1) : Effect.fail<E | StoreError>(error)
-        })
-    )
-  return from(1)
+): Effect.Effect<A, E | StoreError, R> =>
+  Effect.catchIf(
+    attempt,
+    (error) => isGone(error),
+    (error) =>
+      Effect.matchEffect(get, {
+        onFailure: (now) => Effect.fail<E | StoreError | IsBack<E>>(now.reason._tag === "Archived" ? now : error),
+        onSuccess: () => Effect.fail<E | StoreError | IsBack<E>>(new IsBack(error))
+      })
+  ).pipe(
+    whileMoving((error) => error instanceof IsBack),
+    Effect.mapError((error) => error instanceof IsBack ? error.before : error)
+  )
+
+/** It was not found, and is there again. */
+class IsBack<E> {
+  readonly before: E
+  constructor(before: E) {
+    this.before = before
+  }
 }
 
 /**
@@ -55,9 +71,9 @@ export const where =
     following(get)(
       Effect.flatMap(
         get,
-        ({ dir, id, record }): Effect.Effect<A, E | U, R> =>
-          Result.isFailure(record) && record.failure.reason._tag === "NotABundle"
-            ? Effect.fail(unreadable(record.failure))
-            : act({ id, dir })
+        (entry): Effect.Effect<A, E | U, R> => {
+          const error = obstacle(entry)
+          return error === undefined ? act({ id: entry.id, dir: entry.dir }) : Effect.fail(unreadable(error))
+        }
       )
     )

@@ -63,15 +63,13 @@ export const readOpened = Effect.fnUntraced(function*({ fd, info }: Opened, path
   const files = yield* Files
   if (info.kind !== "file") return yield* new NotRegular({ path, kind: info.kind })
   if (info.size > limit) return yield* new TooLarge({ path, bytes: info.size })
-  // One byte more than the size tells a file that grew from one that was read to its end.
-  const buffer = new Uint8Array(Math.min(info.size, limit) + 1)
+  const buffer = new Uint8Array(info.size)
   let length = 0
   while (length < buffer.length) {
     const count = yield* files.read(fd, buffer.subarray(length), path)
+    // It has become shorter since.
     if (count === 0) break
     length += count
-    // Files of the kernel say that they have no bytes; of others this was all.
-    if (length === info.size) break
   }
   return decoder.decode(buffer.subarray(0, length))
 })

@@ -70,10 +70,15 @@ describe("a command line that makes no sense", () => {
     ["a tag without a value", ["run", "--tag", "branch", "--", "true"], /"branch" is not a tag: write KEY=VALUE/],
     ["a tag without a key", ["run", "--tag", "=main", "--", "true"], /"=main" is not a tag/],
     ["a terminal that is not there", ["run", "--tty", "--", "true"], /needs a terminal/],
+    ["a flag that is nearly one", ["ls", "--limits", "3"], /; did you mean --limit\?/],
+    ["a command with flags and no dashes", ["run", "echo", "-n", "x"], /flags of its own goes after --/],
+    ["a pass without time", ["prune", "--max-time", "0s"], /maxTime cannot be/],
     ["an unknown subcommand", ["frobnicate"], /frobnicate/],
+    ["an age of words", ["ls", "--since", "yesterday"], /flag --since: "yesterday": not a duration; write/],
+    ["a rule that cannot be", ["prune", "--keep-last", "0"], /--keep-last: keepLast cannot be "0"/],
     ["an unknown status", ["ls", "--status", "great"], /great/],
     ["an age without a unit", ["ls", "--since", "14"], /14 of what\? write 14s/],
-    ["a negative limit", ["ls", "--limit", "-1"], /limit/],
+    ["a negative limit", ["ls", "--limit", "-1"], /limit: "-1". Expected a value/],
     ["a path for an id", ["show", "../x"], /names no run/],
     ["an id of ten thousand characters", ["show", "9".repeat(10_000)], /names no run/],
     ["an unknown status of the latest", ["path", "latest:great"], /names no run/],
@@ -153,6 +158,18 @@ describe("other errors", () => {
         assert.deepStrictEqual(names(root), [])
       })
     ))
+
+  it.live("2 says that a root of nothing is not wherever somebody happens to be", () =>
+    Effect.scoped(Effect.gen(function*() {
+      const cwd = yield* directory
+      for (const args of [["ls", "--root", ""], ["run", "--allow-temp", "--root=", "--", "true"]]) {
+        const worker = yield* start([process.execPath, command, ...args], { cwd })
+        const exit = yield* worker.exit
+        assert.deepStrictEqual([exit.code, exit.stdout], [2, ""])
+        assert.match(exit.stderr, /--root\. Expected the path of a directory/)
+      }
+      assert.deepStrictEqual(names(cwd), [])
+    })))
 
   it.live("5 says that there is no such run", () =>
     withRoot((root) =>

@@ -2,8 +2,9 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as NFS from "node:fs"
-import { withRoot } from "../support/CommandLine.ts"
-import { run } from "../support/Worker.ts"
+import * as NodePath from "node:path"
+import { shell, withRoot } from "../support/CommandLine.ts"
+import { command, repository, run, start as startProgram, wordsFor } from "../support/Worker.ts"
 
 const filesIn = (cache: string): ReadonlyArray<string> =>
   NFS.existsSync(cache)
@@ -108,11 +109,102 @@ describe("compiled files", () => {
       })
     ))
 
-  it.live("are not kept for a word that is no command", () =>
+  it.live("are kept in one place for all words that are no command", () =>
     withCache((start, cache) =>
       Effect.gen(function*() {
-        assert.strictEqual((yield* start(["frobnicate"])).code, 2)
-        assert.deepStrictEqual(filesIn(cache), [])
+        for (const word of ["frobnicate", "toString", "--help"]) yield* start([word])
+        assert.strictEqual(NFS.readdirSync(cache).length, 1)
       })
     ))
+
+  it.live("are kept whatever the command ends with", () =>
+    withCache((start, cache) =>
+      Effect.gen(function*() {
+        assert.strictEqual((yield* start(["run", ...shell("exit 2")])).code, 2)
+        assert.isNotEmpty(filesIn(cache))
+      })
+    ))
+
+  it.live("are kept apart for installations beside each other", () =>
+    withCache((start, cache) =>
+      Effect.gen(function*() {
+        const other = `${cache}-other`
+        NFS.cpSync(NodePath.dirname(command), `${other}/dist`, { recursive: true })
+        NFS.symlinkSync(`${repository}/node_modules`, `${other}/node_modules`)
+        yield* start(hello)
+        const kept = filesIn(cache)
+        yield* Effect.scoped(Effect.flatMap(
+          startProgram([process.execPath, `${other}/dist/leasehold.js`, ...wordsFor(`${other}/store`, hello)], {
+            env: { XDG_CACHE_HOME: NodePath.dirname(cache) }
+          }),
+          (worker) => worker.exit
+        ))
+        assert.strictEqual(filesIn(cache).length, 2 * kept.length)
+        assert.includeMembers([...filesIn(cache)], [...kept])
+      })
+    ))
+
+  it.live("go when nobody has added to them for long, and nothing else does", () =>
+    withCache((start, cache) =>
+      Effect.gen(function*() {
+        const long = new Date(Date.now() - 40 * 24 * 60 * 60 * 1000)
+        for (const name of ["v1.2.3-x64/run", "v1.2.3-x64-0a1b2c3d-run", "runs", "v1.2.4-x64-0a1b2c3d-run"]) {
+          NFS.mkdirSync(`${cache}/${name}`, { recursive: true })
+        }
+        for (const name of ["v1.2.3-x64", "v1.2.3-x64-0a1b2c3d-run", "runs"]) {
+          NFS.utimesSync(`${cache}/${name}`, long, long)
+        }
+        yield* start(hello)
+        const left = NFS.readdirSync(cache).filter((name) => !name.startsWith(process.version))
+        assert.sameMembers(left, ["runs", "v1.2.4-x64-0a1b2c3d-run"])
+      })
+    ))
+
+  it.live.each(["", "cache"])(
+    "are in the home directory where XDG_CACHE_HOME is %o",
+    (XDG_CACHE_HOME) =>
+      withRoot((root) =>
+        Effect.gen(function*() {
+          const [home, cwd] = [`${root}-home`, `${root}-cwd`]
+          NFS.mkdirSync(cwd)
+          yield* run(root, hello, { cwd, env: { HOME: home, XDG_CACHE_HOME } })
+          assert.deepStrictEqual(NFS.readdirSync(cwd), [])
+          assert.isNotEmpty(filesIn(`${home}/.cache/leasehold`))
+        })
+      )
+  )
+
+  it.live("are not kept in the directory that a relative home is in", () =>
+    withRoot((root) =>
+      Effect.gen(function*() {
+        const cwd = `${root}-cwd`
+        NFS.mkdirSync(cwd)
+        const exit = yield* run(root, hello, { cwd, env: { HOME: "", XDG_CACHE_HOME: undefined } })
+        assert.deepStrictEqual([exit.code, exit.stdout, exit.stderr], [0, "hello\n", ""])
+        assert.deepStrictEqual(NFS.readdirSync(cwd), [])
+      })
+    ))
+})
+
+describe.skipIf(process.getuid?.() !== 0)("a user whom the system does not know, and who has no home", () => {
+  const uid = 54_321
+  const nobody = { uid, cwd: "/", env: { HOME: undefined, XDG_CACHE_HOME: undefined, XDG_STATE_HOME: undefined } }
+
+  it.live("has runs where a root is given", () =>
+    withRoot((root) =>
+      Effect.gen(function*() {
+        NFS.chownSync(NodePath.dirname(root), uid, uid)
+        const exit = yield* run(root, hello, nobody)
+        assert.deepStrictEqual([exit.code, exit.stdout, exit.stderr], [0, "hello\n", ""])
+      })
+    ))
+
+  it.live("is told what to do where none is", () =>
+    Effect.gen(function*() {
+      const { code, stderr } = yield* Effect.scoped(
+        Effect.flatMap(startProgram([process.execPath, command, ...hello], nobody), (worker) => worker.exit)
+      )
+      assert.strictEqual(code, 2)
+      assert.match(stderr, /^leasehold: there is no home directory .*--root, LEASEHOLD_ROOT.*HOME\n$/)
+    }))
 })

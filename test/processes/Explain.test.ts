@@ -133,7 +133,7 @@ describe("leasehold explain", () => {
         assert.strictEqual((yield* run(root, ["explain", "20200101T000000000Z-aaaaaaaa"])).code, 5)
         const wrong = yield* explain(root, dir, "--max-age", "0d")
         assert.strictEqual(wrong.code, 2)
-        assert.include(wrong.stderr, "maxAge cannot be")
+        assert.include(wrong.stderr, "--max-age: maxAge cannot be")
       })
     ))
 })

@@ -199,6 +199,8 @@ describe("pin and unpin", () => {
         const told = yield* run(root, ["pin", "latest", "--reason", "a release"])
         assert.strictEqual(told.stdout, `${idOf(dir)} is pinned\n`)
         assert.strictEqual(recordAt(dir).pin?.reason, "a release")
+        yield* run(root, ["pin", "latest", "--reason", ""])
+        assert.strictEqual(recordAt(dir).pin?.reason, "pinned by hand")
         const unpinned = yield* json(root, ["unpin", "latest"])
         assert.deepStrictEqual(unpinned, { version: 1, id: idOf(dir), pin: null })
         assert.deepStrictEqual(recordAt(dir), before)

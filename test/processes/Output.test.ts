@@ -9,7 +9,7 @@ import * as Child from "../../src/Child.ts"
 import * as Run from "../../src/Run.ts"
 import * as TestLayers from "../../src/testing/TestLayers.ts"
 import { bundles, kept, names, onlyRecord, shell, withRoot } from "../support/CommandLine.ts"
-import { command, gate, leasehold, run, start } from "../support/Worker.ts"
+import { command, gate, leasehold, run, start, wordsFor } from "../support/Worker.ts"
 
 const mebibyte = 1024 * 1024
 
@@ -89,6 +89,40 @@ describe("output", () => {
         }
       })
     ))
+
+  const toFull = (root: string, args: ReadonlyArray<string>) =>
+    Effect.scoped(Effect.flatMap(
+      start(["sh", "-c", "exec \"$@\" > /dev/full", "sh", process.execPath, command, ...wordsFor(root, args)]),
+      (worker) => worker.exit
+    ))
+
+  it.live.skipIf(!NFS.existsSync("/dev/full"))(
+    "that cannot be written is said in a line, and ends with 1",
+    () =>
+      withRoot((root) =>
+        Effect.gen(function*() {
+          const full = "standard output: the disk is full (ENOSPC on write)"
+          yield* run(root, ["run", ...shell("echo out")])
+          for (const args of [["ls"], ["ls", "--since", "1d"], ["show", "latest"], ["logs", "latest"], ["--help"]]) {
+            const { code, stderr } = yield* toFull(root, args)
+            assert.deepStrictEqual([code, stderr], [1, `leasehold: ${full}\n`], String(args))
+          }
+          const document = yield* toFull(root, ["ls", "--json"])
+          assert.deepStrictEqual([document.code, JSON.parse(document.stderr)], [1, {
+            error: "OutputError",
+            message: full
+          }])
+          const passed = yield* toFull(root, ["run", ...shell("echo out")])
+          const said = `leasehold: output is not passed on any more: ${full}\n`
+          assert.deepStrictEqual([passed.code, passed.stderr], [1, said])
+          assert.deepStrictEqual((yield* toFull(root, ["run", ...shell("echo out; exit 3")])).code, 3)
+          assert.strictEqual((yield* toFull(root, ["run", "--quiet", ...shell("echo out")])).code, 0)
+          for (const bundle of bundles(root)) {
+            assert.strictEqual(NFS.readFileSync(`${bundle}/logs/stdout.log`, "utf8"), "out\n")
+          }
+        })
+      )
+  )
 
   it.live("is not waited for from a background process that goes on after the command", () =>
     withRoot((root) =>
@@ -172,10 +206,16 @@ describe.skipIf(!python)("on a terminal", () => {
         const exit = yield* onTerminal(root, ["run", "-t", ...shell(`${terminals}; exit 3`)])
         assert.deepStrictEqual([exit.code, exit.stdout], [3, "0\r\n1\r\n2\r\n"])
         const record = onlyRecord(root)
-        assert.strictEqual(record.command?.tty, true)
+        assert.strictEqual(record.attempts[0]?.tty, true)
         assert.deepInclude(record, { status: "error", exit: { code: 3 } })
         assert.deepStrictEqual(names(`${bundles(root)[0]}/logs`), [])
-        assert.match((yield* run(root, ["show", "latest"])).stdout, /output +not kept/)
+        const shown = Effect.map(run(root, ["show", "latest"]), ({ stdout }) => stdout)
+        assert.match(yield* shown, /output +not kept: it/)
+        yield* run(root, ["resume", "latest", ...shell("true")])
+        assert.notMatch(yield* shown, /output/)
+        yield* onTerminal(root, ["resume", "--tty", "latest", ...shell("true")])
+        assert.match(yield* shown, /output +not kept of the last attempt: it/)
+        assert.deepStrictEqual(onlyRecord(root).attempts.map(({ tty }) => tty), [true, undefined, true])
       })
     ))
 
@@ -185,7 +225,7 @@ describe.skipIf(!python)("on a terminal", () => {
         const exit = yield* onTerminal(root, ["run", ...shell(terminals)])
         assert.deepStrictEqual([exit.code, exit.stdout], [0, "0\r\n"])
         assert.strictEqual(String(kept(root, "stdout.log")), "0\n")
-        assert.isUndefined(onlyRecord(root).command?.tty)
+        assert.isUndefined(onlyRecord(root).attempts[0]?.tty)
       })
     ))
 

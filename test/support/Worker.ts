@@ -31,6 +31,8 @@ export interface WorkerOptions {
   readonly cwd?: string
   readonly env?: Readonly<Record<string, string | undefined>>
   readonly input?: string
+  /** Another user than that of the tests, who has to be root for it. */
+  readonly uid?: number
 }
 
 /** The run that these tests may be in is not theirs, and a service that runs them says CI or NO_COLOR to itself alone. */
@@ -49,6 +51,7 @@ export const start = (
       const child = NodeChildProcess.spawn(file, args, {
         cwd: options.cwd,
         env: { ...environment, ...options.env },
+        uid: options.uid,
         stdio: [options.input === undefined ? "ignore" : "pipe", "pipe", "pipe"]
       })
       child.stdin?.end(options.input)
