@@ -7,6 +7,7 @@ import * as NodeChildProcess from "node:child_process"
 import * as NFS from "node:fs"
 import { type Readable, Writable } from "node:stream"
 import { type Errno, fromUnknown } from "./Errno.ts"
+import { openToAppend } from "./OwnFile.ts"
 import * as Pipes from "./Pipes.ts"
 
 /**
@@ -128,7 +129,19 @@ const hand = (source: Readable, take: (chunk: Buffer) => void): Copying => {
   return { flushed: drained }
 }
 
-const copy = (source: Readable, route: OutputRoute, onLoss: (errno: Errno) => void): Copying => {
+/** Where nothing can be kept the output passes on all the same. */
+const openKept = ({ keep }: OutputRoute, onLoss: (errno: Errno) => void): Effect.Effect<number | undefined> =>
+  Effect.match(openToAppend(keep), {
+    onSuccess: ({ fd }) => fd,
+    onFailure: (errno) => void onLoss(errno)
+  })
+
+const copy = (
+  source: Readable,
+  route: OutputRoute,
+  kept: number | undefined,
+  onLoss: (errno: Errno) => void
+): Copying => {
   const drained = drainOf(source)
   const sinks: Array<Writable> = []
   const add = (sink: Writable, onError: (error: Error) => void) => {
@@ -136,15 +149,12 @@ const copy = (source: Readable, route: OutputRoute, onLoss: (errno: Errno) => vo
     source.pipe(sink, { end: false })
     sinks.push(sink)
   }
-  try {
-    const fd = NFS.openSync(route.keep, NFS.constants.O_WRONLY | NFS.constants.O_CREAT | NFS.constants.O_APPEND, 0o600)
-    add(new Descriptor(fd, { owned: true }), (error) => {
+  if (kept !== undefined) {
+    add(new Descriptor(kept, { owned: true }), (error) => {
       onLoss(fromUnknown("write", route.keep, error))
       // It may have been the only one, and then nothing would read on.
       source.resume()
     })
-  } catch (error) {
-    onLoss(fromUnknown("open", route.keep, error))
   }
   if (route.pass !== undefined) {
     // Nobody reads it any more: the child is to learn of it as it would have without us, by its next write.
@@ -164,6 +174,12 @@ const copy = (source: Readable, route: OutputRoute, onLoss: (errno: Errno) => vo
     }
   }
 }
+
+const copyBoth = (routes: ReadonlyArray<readonly [Readable, OutputRoute]>, onLoss: (errno: Errno) => void) =>
+  Effect.forEach(
+    routes,
+    ([source, route]) => Effect.map(openKept(route, onLoss), (kept) => copy(source, route, kept, onLoss))
+  )
 
 const send = (pid: number, signal: NodeJS.Signals) => {
   try {
@@ -216,18 +232,18 @@ export const spawn = (options: SpawnOptions): Effect.Effect<Child, Errno> =>
       const pid = child.pid!
       const [stdout, stderr] = pipes?.map((pipe) => pipe.reader) ?? [child.stdout, child.stderr]
       const copying = output === "terminal"
-        ? []
+        ? Effect.succeed([])
         : "take" in output
-        ? [hand(stdout!, output.take), hand(stderr!, output.take)]
-        : [copy(stdout!, output.stdout, options.onLoss), copy(stderr!, output.stderr, options.onLoss)]
-      resume(Effect.succeed({
+        ? Effect.sync(() => [hand(stdout!, output.take), hand(stderr!, output.take)])
+        : copyBoth([[stdout!, output.stdout], [stderr!, output.stderr]], options.onLoss)
+      resume(Effect.map(copying, (copies) => ({
         pid,
         ended: Effect.promise(async () => {
           const outcome = await ended
-          await Promise.all(copying.map((each) => each.flushed()))
+          await Promise.all(copies.map((each) => each.flushed()))
           return outcome
         }),
         signal: (signal) => send(output === "terminal" ? pid : -pid, signal)
-      }))
+      })))
     })
   })
