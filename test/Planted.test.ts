@@ -187,3 +187,26 @@ describe("a link in the place of a directory of a bundle", () => {
       })
     ))
 })
+
+describe("what passes write in the root", () => {
+  it.live.each(["retention.lock", "index.db"])(
+    "%s: a second name of a file outside is not written to",
+    (name) =>
+      beside((place) =>
+        Effect.gen(function*() {
+          const index = () => NFS.statSync(`${place.root}/index.db`).mtimeMs
+          const pass = Retention.run({ policy: { maxBundles: 5 } })
+          yield* pass
+          const first = index()
+          NFS.linkSync(`${place.root}/${name}`, `${place.outside}/${name}`)
+          bundle(place.root, { startedAt: Date.now() - hour })
+          yield* unchanged(place, pass)
+          assert.notStrictEqual(index(), first)
+          // It is of use again.
+          const before = traces(place.root)
+          yield* pass
+          assert.deepStrictEqual(traces(place.root), before)
+        })
+      )
+  )
+})
