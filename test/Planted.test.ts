@@ -1,6 +1,7 @@
 /** What somebody has put in the place of what a run writes, or of the directories that it writes in. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
+import * as Result from "effect/Result"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import * as NodeChildProcess from "node:child_process"
@@ -9,7 +10,11 @@ import * as Child from "../src/Child.ts"
 import { mark } from "../src/cli/Mark.ts"
 import * as Retention from "../src/Retention.ts"
 import * as Run from "../src/Run.ts"
+import * as RunArchive from "../src/RunArchive.ts"
+import type { RunId } from "../src/RunId.ts"
+import * as RunRemoval from "../src/RunRemoval.ts"
 import * as RunStore from "../src/RunStore.ts"
+import * as RunTrim from "../src/RunTrim.ts"
 import * as Verification from "../src/Verification.ts"
 import { giveToNobody, isRoot } from "./fixtures/trees.ts"
 import { names, recordAt } from "./support/CommandLine.ts"
@@ -51,7 +56,9 @@ const work = Effect.gen(function*() {
   assert.strictEqual(exitCode, 0)
 })
 
-const goOn = ({ id }: Place) => work.pipe(Run.resume(id, { retention: "off" }))
+const quiet = { retention: "off" } as const
+
+const goOn = ({ id }: Place) => work.pipe(Run.resume(id, quiet))
 
 const written = {
   "logs/events.jsonl": "said",
@@ -174,7 +181,7 @@ describe("a link in the place of a directory of a bundle", () => {
       Effect.gen(function*() {
         NFS.symlinkSync(`${place.outside}/directory`, `${place.dir}/artifacts/led`)
         const artifact = (name: string) =>
-          Effect.flatMap(Run.Run, (run) => run.artifact(name)).pipe(Run.resume(place.id, { retention: "off" }))
+          Effect.flatMap(Run.Run, (run) => run.artifact(name)).pipe(Run.resume(place.id, quiet))
         yield* unchanged(
           place,
           Effect.gen(function*() {
@@ -209,4 +216,45 @@ describe("what passes write in the root", () => {
         })
       )
   )
+})
+
+describe("a link in the place of a directory of the store", () => {
+  const ofRun: ReadonlyArray<readonly [string, (id: RunId) => Effect.Effect<unknown, unknown, World>]> = [
+    ["a look", (id) => Effect.flatMap(RunStore.RunStore, (store) => store.get(id))],
+    ["a search", (id) => Effect.flatMap(RunStore.RunStore, (store) => store.find(id.slice(0, 12)))],
+    ["a listing", () => Effect.flatMap(RunStore.RunStore, (store) => Stream.runCollect(store.list))],
+    ["a pin", (id) => Effect.flatMap(RunStore.RunStore, (store) => store.pin(id, "keep"))],
+    ["a resume", (id) => Effect.void.pipe(Run.resume(id, quiet))],
+    ["an attach", (id) => Effect.void.pipe(Run.attach({ run: id }))],
+    ["a restoring", (id) => RunArchive.restore(id)],
+    ["a run", () => Effect.void.pipe(Run.scoped({ name: "new", ...quiet }))],
+    ["a fork", (id) => Effect.void.pipe(Run.scoped({ name: "new", from: id, ...quiet }))],
+    ["archiving", (id) => RunArchive.archive(id)],
+    ["a removal", (id) => RunRemoval.remove(id)],
+    ["a trim", (id) => RunTrim.trim(id)]
+  ]
+  it.live.each(ofRun)(
+    "runs: nothing is read or written behind it by %s",
+    ([_, verb]) =>
+      beside((place) =>
+        Effect.gen(function*() {
+          NFS.renameSync(`${place.root}/runs`, `${place.outside}/runs`)
+          NFS.symlinkSync(`${place.outside}/runs`, `${place.root}/runs`)
+          const answer = yield* unchanged(place, Effect.result(verb(place.id)))
+          const said = Result.isSuccess(answer) ? answer.success : String(answer.failure)
+          // A look says what it has seen in the place of the bundle.
+          assert.match(JSON.stringify(said), /(is|lies) a link|"kind":"link"|runs: is not a directory|not archived|in the store/)
+        })
+      )
+  )
+
+  it.live("staging: nothing is made behind it", () =>
+    beside((place) =>
+      Effect.gen(function*() {
+        NFS.rmSync(`${place.root}/staging`, { recursive: true, force: true })
+        NFS.symlinkSync(`${place.outside}/directory`, `${place.root}/staging`)
+        const run = Effect.void.pipe(Run.scoped({ name: "new", ...quiet }))
+        assert.include((yield* unchanged(place, Effect.flip(run))).message, "staging: is not a directory")
+      })
+    ))
 })
