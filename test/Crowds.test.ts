@@ -11,6 +11,7 @@ import { Errno } from "../src/internal/Errno.ts"
 import { Files, type FilesApi, node } from "../src/internal/Files.ts"
 import { isStuck } from "../src/internal/TrashQueue.ts"
 import * as Retention from "../src/Retention.ts"
+import * as RunStore from "../src/RunStore.ts"
 import * as TrashSweep from "../src/TrashSweep.ts"
 import { inChild, touch } from "./fixtures/trees.ts"
 import { names } from "./support/CommandLine.ts"
@@ -74,6 +75,55 @@ describe("a trash", () => {
         assert.isTrue(names(`${root}/trash`).every((name) => isStuck(name)))
         const second = yield* TrashSweep.sweep(root, sweepAll)
         assert.deepStrictEqual([second.unlinked, second.left, second.finished], [count, 0, true])
+      })
+    ))
+})
+
+describe("everything that looks at a store", () => {
+  const each = Math.ceil(strays / 5)
+
+  it.live(
+    `finds its way among ${each} strays in every directory there is, and remembers few of them`,
+    () =>
+      inStore((root) =>
+        Effect.sync(() => {
+          const plain = `${root}-plain`
+          makeStore(plain)
+          bundle(plain, { startedAt: Date.now() - 2 * day, status: "running" })
+          makeStore(root)
+          const { dir } = bundle(root, { startedAt: Date.now() - 2 * day, status: "running" })
+          const places = ["runs", "staging", "archive", "archive/2020-01-01"].map((place) => `${root}/${place}`)
+          for (const place of [...places, dir, `${dir}/holders`]) crowd(place, each)
+          const seen = inChild<{ states: Array<string>; findings: number; grown: number }>("crowded.ts", [root, plain])
+          assert.deepStrictEqual(seen.states, ["Dead"])
+          // Some of each place, and how many more there are.
+          assert.isBelow(seen.findings, 500)
+          // For a million of them a pass took 440 MiB, and a check of one place 1200.
+          assert.isBelow(seen.grown, 40)
+        })
+      ),
+    60_000 + 2 * strays
+  )
+
+  it.live("does not read more holder files than a run can have", () =>
+    inStore((root) =>
+      Effect.gen(function*() {
+        makeStore(root)
+        const { dir, id } = bundle(root, { startedAt: Date.now() - 2 * day, status: "running" })
+        for (let nth = 0; nth < 5000; nth++) touch(`${dir}/holders/${nth}.json`)
+        let reads = 0
+        const counting: FilesApi = {
+          ...node,
+          open: (path, ...rest) => {
+            if (path.includes("/holders/")) reads++
+            return node.open(path, ...rest)
+          }
+        }
+        const store = yield* RunStore.RunStore
+        const entry = yield* store.get(id)
+        const liveness = yield* Effect.provideService(store.liveness(entry), Files, counting)
+        assert.strictEqual(liveness._tag, "Unknown")
+        assert.isBelow(reads, 5000)
       })
     ))
 })

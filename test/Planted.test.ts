@@ -243,7 +243,10 @@ describe("a link in the place of a directory of the store", () => {
           const answer = yield* unchanged(place, Effect.result(verb(place.id)))
           const said = Result.isSuccess(answer) ? answer.success : String(answer.failure)
           // A look says what it has seen in the place of the bundle.
-          assert.match(JSON.stringify(said), /(is|lies) a link|"kind":"link"|runs: is not a directory|not archived|in the store/)
+          assert.match(
+            JSON.stringify(said),
+            /(is|lies) a link|"kind":"link"|runs: is not a directory|not archived|in the store/
+          )
         })
       )
   )

@@ -93,6 +93,8 @@ const checkMark = Effect.fnUntraced(
 
 // == every name
 
+const isFiledName = (name: string) => Place.idOf(name) !== undefined || RunId.isRunId(markName.exec(name)?.[1] ?? "")
+
 const checkNamed = Effect.fnUntraced(function*(day: string, named: Named, options: Options, heard: Heard) {
   const files = yield* Files
   const { dir, root } = yield* RunStore
@@ -112,19 +114,21 @@ const checkNamed = Effect.fnUntraced(function*(day: string, named: Named, option
 const checkDay = (day: Named, options: Options, heard: Heard): Stream.Stream<Finding, never, RunStore> => {
   if (!RunId.isDay(day.name)) return Stream.make(finding(Fault.Strange(), day.path))
   if (day.kind !== "directory") return Stream.make(misplaced(day.path, "directory", day.kind))
-  return Stream.unwrap(Effect.map(list(day.path), ({ entries, findings }) =>
-    Stream.fromIterable(entries).pipe(
-      Stream.mapEffect((named) => checkNamed(day.name, named, options, heard), { concurrency: 2 }),
-      Stream.flattenIterable,
-      (checked) => Stream.concat(Stream.fromIterable(findings), checked)
-    )))
+  return Stream.unwrap(
+    Effect.map(list(day.path, isFiledName), ({ entries, findings }) =>
+      Stream.fromIterable(entries).pipe(
+        Stream.mapEffect((named) => checkNamed(day.name, named, options, heard), { concurrency: 2 }),
+        Stream.flattenIterable,
+        (checked) => Stream.concat(Stream.fromIterable(findings), checked)
+      ))
+  )
 }
 
 /** @internal */
 export const archives = (options: Options, heard: Heard): Stream.Stream<Finding, never, RunStore> =>
   Stream.unwrap(Effect.gen(function*() {
     const { root } = yield* RunStore
-    const { entries, findings } = yield* list(`${root}/archive`)
+    const { entries, findings } = yield* list(`${root}/archive`, RunId.isDay)
     const days = Stream.fromIterable(entries).pipe(Stream.flatMap((day) => checkDay(day, options, heard)))
     return Stream.concat(Stream.fromIterable(findings), days)
   }))

@@ -3,7 +3,8 @@ import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import * as Stream from "effect/Stream"
 import * as ArchivePlace from "../internal/ArchivePlace.ts"
-import { Files, type Kind } from "../internal/Files.ts"
+import { type ByteEntry, Files, type Kind } from "../internal/Files.ts"
+import { eachEntry } from "../internal/io.ts"
 import { isStuck } from "../internal/TrashQueue.ts"
 import { Lease } from "../Lease.ts"
 import * as RunId from "../RunId.ts"
@@ -29,21 +30,23 @@ export interface Listed {
 
 const nothing: Listed = { entries: [], findings: [] }
 
-/**
- * What is in a directory, by name; one that is not there has nothing in it, and a link is not followed.
- *
- * @internal
- */
-export const list = Effect.fnUntraced(function*(path: string): Effect.fn.Return<Listed> {
+/** What is wanted of a directory, by name; one that is not there has nothing in it, and a link is not followed. */
+const gather = Effect.fnUntraced(function*(
+  path: string,
+  isWanted: (name: string) => boolean
+): Effect.fn.Return<Listed> {
   const files = yield* Files
   const there = yield* Effect.result(files.lstat(path))
   // Something else in its place is found where that place is looked at.
   if (Result.isSuccess(there) && there.success.kind !== "directory") return nothing
-  return yield* files.readdir(path).pipe(
-    Effect.map((entries): Listed => ({
-      entries: entries.map(({ kind, name }) => ({ name, kind, path: `${path}/${name}` })).sort((left, right) =>
-        left.name < right.name ? -1 : 1
-      ),
+  const entries: Array<Named> = []
+  const take = ({ kind, name: bytes }: ByteEntry) => {
+    const name = bytes.toString()
+    if (isWanted(name)) entries.push({ name, kind, path: `${path}/${name}` })
+  }
+  return yield* eachEntry(path, take).pipe(
+    Effect.map((): Listed => ({
+      entries: entries.sort((left, right) => left.name < right.name ? -1 : 1),
       findings: []
     })),
     Effect.catch(({ code, message }) =>
@@ -52,6 +55,21 @@ export const list = Effect.fnUntraced(function*(path: string): Effect.fn.Return<
       )
     )
   )
+})
+
+/** Somebody may have put a million things there; more of them than this need not be told one by one. */
+const most = 100
+
+/**
+ * What is in a directory, and of what is none of the store's some.
+ *
+ * @internal
+ */
+export const list = Effect.fnUntraced(function*(path: string, isOwn: (name: string) => boolean) {
+  let strange = 0
+  const { entries, findings } = yield* gather(path, (name) => isOwn(name) || ++strange <= most)
+  const crowd = strange > most ? [finding(Fault.Crowd({ entries: strange - most }), path)] : []
+  return { entries, findings: [...findings, ...crowd] } satisfies Listed
 })
 
 /** @internal */
@@ -107,19 +125,21 @@ export type Heard = (id: RunId.RunId) => Effect.Effect<void>
 const checkDay = (day: Named, options: Options, heard: Heard): Stream.Stream<Finding, never, RunStore | Lease> => {
   if (!RunId.isDay(day.name)) return Stream.make(finding(Fault.Strange(), day.path))
   if (day.kind !== "directory") return Stream.make(misplaced(day.path, "directory", day.kind))
-  return Stream.unwrap(Effect.map(list(day.path), ({ entries, findings }) =>
-    Stream.fromIterable(entries).pipe(
-      Stream.mapEffect((named) => checkNamed(day.name, named, options, heard), { concurrency }),
-      Stream.flattenIterable,
-      (checked) => Stream.concat(Stream.fromIterable(findings), checked)
-    )))
+  return Stream.unwrap(
+    Effect.map(list(day.path, RunId.isRunId), ({ entries, findings }) =>
+      Stream.fromIterable(entries).pipe(
+        Stream.mapEffect((named) => checkNamed(day.name, named, options, heard), { concurrency }),
+        Stream.flattenIterable,
+        (checked) => Stream.concat(Stream.fromIterable(findings), checked)
+      ))
+  )
 }
 
 /** @internal */
 export const runs = (options: Options, heard: Heard): Stream.Stream<Finding, never, RunStore | Lease> =>
   Stream.unwrap(Effect.gen(function*() {
     const { root } = yield* RunStore
-    const { entries, findings } = yield* list(`${root}/runs`)
+    const { entries, findings } = yield* list(`${root}/runs`, RunId.isDay)
     const days = Stream.fromIterable(entries).pipe(Stream.flatMap((day) => checkDay(day, options, heard)))
     return Stream.concat(Stream.fromIterable(findings), days)
   }))
@@ -177,11 +197,13 @@ const checkStaged = Effect.fnUntraced(function*(named: Named, options: Options) 
   return [finding(fault, path, { id: name, outcome })]
 })
 
+const isStagedName = (name: string) => RunId.isRunId(name) || ArchivePlace.idOf(name) !== undefined
+
 /** @internal */
 export const staging = (options: Options): Stream.Stream<Finding, never, RunStore | Lease> =>
   Stream.unwrap(Effect.gen(function*() {
     const { root } = yield* RunStore
-    const { entries, findings } = yield* list(`${root}/staging`)
+    const { entries, findings } = yield* list(`${root}/staging`, isStagedName)
     const staged = Stream.fromIterable(entries).pipe(
       Stream.mapEffect((named) => checkStaged(named, options)),
       Stream.flattenIterable
@@ -191,12 +213,26 @@ export const staging = (options: Options): Stream.Stream<Finding, never, RunStor
 
 // == trash
 
+/** What would not go, and how much there is beside it. */
+const listTrash = Effect.fnUntraced(function*(path: string) {
+  let stuck = 0
+  let waiting = 0
+  const { entries, findings } = yield* gather(path, (name) => {
+    if (isStuck(name) && ++stuck <= most) return true
+    waiting++
+    return false
+  })
+  return { entries, findings, waiting }
+})
+
 const trashOutcomes = Effect.fnUntraced(function*(root: string) {
+  const files = yield* Files
   const { failed, left } = yield* TrashSweep.sweepAll(root)
   const reasonFor = (path: string) => failed.find((each) => each.path.startsWith(path))?.reason ?? "it is still there"
-  const { entries } = yield* list(`${root}/trash`)
-  const outcomeOf = ({ path }: Named) =>
-    entries.some((entry) => entry.path === path) ? Outcome.Failed({ reason: reasonFor(path) }) : Outcome.Mended()
+  const outcomeOf = Effect.fnUntraced(function*({ path }: Named) {
+    const isThere = yield* Effect.isSuccess(files.lstat(path))
+    return isThere ? Outcome.Failed({ reason: reasonFor(path) }) : Outcome.Mended()
+  })
   const [first] = failed
   const ofWaiting = left === 0 ? Outcome.Mended() : Outcome.Failed({
     reason: `${left} of the trash would not go: ${first === undefined ? "try again" : first.reason}`
@@ -204,22 +240,24 @@ const trashOutcomes = Effect.fnUntraced(function*(root: string) {
   return { outcomeOf, ofWaiting }
 })
 
-const untouched = { outcomeOf: () => Outcome.Left(), ofWaiting: Outcome.Left() }
+const untouched = { outcomeOf: () => Effect.succeed<Outcome>(Outcome.Left()), ofWaiting: Outcome.Left() }
 
 /** Comes after everything that may put something into the trash. */
 export const trash = (options: Options): Stream.Stream<Finding, never, RunStore> =>
   Stream.fromIterableEffect(Effect.gen(function*() {
     const { root } = yield* RunStore
-    const { entries, findings } = yield* list(`${root}/trash`)
-    if (entries.length === 0) return findings
+    const { entries, findings, waiting } = yield* listTrash(`${root}/trash`)
+    if (entries.length + waiting === 0) return findings
     const { ofWaiting, outcomeOf } = options.repair || options.removeUnreadable ? yield* trashOutcomes(root) : untouched
-    const stuck = entries.filter(({ name }) => isStuck(name))
-    const waiting = entries.length - stuck.length
+    const stuck = yield* Effect.forEach(
+      entries,
+      (entry) => Effect.map(outcomeOf(entry), (outcome) => finding(Fault.Stuck(), entry.path, { outcome }))
+    )
     return [
       ...findings,
       ...waiting === 0
         ? []
         : [finding(Fault.Waiting({ entries: waiting }), `${root}/trash`, { outcome: ofWaiting })],
-      ...stuck.map((entry) => finding(Fault.Stuck(), entry.path, { outcome: outcomeOf(entry) }))
+      ...stuck
     ]
   }))
