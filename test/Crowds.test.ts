@@ -6,6 +6,7 @@
  */
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
+import * as TestClock from "effect/testing/TestClock"
 import * as NFS from "node:fs"
 import { Errno } from "../src/internal/Errno.ts"
 import { Files, type FilesApi, node } from "../src/internal/Files.ts"
@@ -150,6 +151,34 @@ describe("a pass", () => {
       ),
     60_000 + strays
   )
+
+  it.effect("looks at no more archives of a day than it has the time for, and expires what it has seen", () =>
+    inStore((root) =>
+      Effect.gen(function*() {
+        makeStore(root)
+        const of = (nth: number) => `${root}/archive/2020-01-01/20200101T000000000Z-${String(nth).padStart(8, "0")}`
+        NFS.mkdirSync(`${root}/archive/2020-01-01`, { recursive: true })
+        for (let nth = 0; nth < 5000; nth++) {
+          touch(`${of(nth)}.tar.zst`)
+          NFS.utimesSync(`${of(nth)}.tar.zst`, 1_600_000_000, 1_600_000_000)
+        }
+        let looks = 0
+        const slow: FilesApi = {
+          ...node,
+          lstat: (path) =>
+            path.endsWith(".zst") && looks++ < 1000
+              ? Effect.andThen(TestClock.adjust("1 millis"), node.lstat(path))
+              : node.lstat(path)
+        }
+        const budget = { maxTime: "500 millis", maxRemoved: 10 } as const
+        const pass = Retention.run({ policy: { archiveMaxAge: "1 day" }, budget })
+        yield* TestClock.setTime(Date.now())
+        const report = yield* Effect.provideService(pass, Files, slow)
+        assert.isBelow(looks, 600)
+        assert.strictEqual(report.expired.length, 10)
+        assert.strictEqual(report.debt?.reasons["unlistedDays"], 1)
+      })
+    ))
 
   it.live("clears what the dead have left in staging, whatever else lies there", () =>
     inStore((root) =>
