@@ -13,7 +13,7 @@ import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import type { Errno } from "./internal/Errno.ts"
 import { Files } from "./internal/Files.ts"
-import { nonce, readText, replace } from "./internal/io.ts"
+import { eachEntry, nonce, readText, replace, requireDirectory } from "./internal/io.ts"
 import { Kernel } from "./internal/Kernel.ts"
 import { Timestamp, timestamp } from "./RunRecord.ts"
 
@@ -122,18 +122,33 @@ const fileOf = (bundle: string, holder: Holder) => `${directoryOf(bundle)}/${hol
  */
 export const write = Effect.fnUntraced(function*(bundle: string, holder: Holder): Effect.fn.Return<void, Errno> {
   const files = yield* Files
-  const file = replace(fileOf(bundle, holder), `${JSON.stringify(holder, undefined, 2)}\n`)
-  const directory = files.mkdir(directoryOf(bundle)).pipe(
-    // Somebody else has made it just now. Behind a link that leads nowhere the file cannot be written either.
-    Effect.catchIf((errno) => errno.code === "EEXIST", () => Effect.void)
+  const directory = directoryOf(bundle)
+  const make = files.mkdir(directory).pipe(
+    // Somebody else has made it just now.
+    Effect.catchIf((errno) => errno.code === "EEXIST", () => requireDirectory(directory))
   )
-  yield* Effect.catchIf(file, (errno) => errno.code === "ENOENT", () => Effect.andThen(directory, file))
+  yield* Effect.catchIf(requireDirectory(directory), (errno) => errno.code === "ENOENT", () => make)
+  yield* replace(fileOf(bundle, holder), `${JSON.stringify(holder, undefined, 2)}\n`)
 })
 
 /** @internal */
 export const remove = Effect.fnUntraced(function*(bundle: string, holder: Holder) {
   const files = yield* Files
   yield* files.unlink(fileOf(bundle, holder))
+})
+
+/** More than any run has: somebody may have put a million there. */
+const most = 4096
+
+const namesIn = Effect.fnUntraced(function*(directory: string) {
+  const names: Array<string> = []
+  yield* requireDirectory(directory)
+  yield* eachEntry(directory, (entry) => {
+    const name = entry.name.toString()
+    if (name.endsWith(".json")) names.push(name)
+    return names.length <= most
+  })
+  return names
 })
 
 /**
@@ -159,21 +174,21 @@ export const announceClaim = Effect.fnUntraced(function*(dir: string) {
 
 /**
  * Everything that `holders/` of a bundle says, legible or not. A missing directory says nothing; one that cannot be
- * read may hold any name, and counts as an illegible one.
+ * read, or holds too many to read, may hold any name, and counts as an illegible one.
  *
  * @internal
  */
 export const list = Effect.fnUntraced(function*(bundle: string): Effect.fn.Return<ReadonlyArray<HolderTrace>> {
-  const files = yield* Files
   const directory = directoryOf(bundle)
-  const entries = yield* Effect.result(files.readdir(directory))
-  if (Result.isFailure(entries)) {
-    const { code, message } = entries.failure
-    return code === "ENOENT" ? [] : [{ _tag: "Illegible", file: directory, why: message }]
+  const illegible = (why: string): HolderTrace => ({ _tag: "Illegible", file: directory, why })
+  const names = yield* Effect.result(namesIn(directory))
+  if (Result.isFailure(names)) {
+    const { code, message } = names.failure
+    return code === "ENOENT" ? [] : [illegible(message)]
   }
-  const names = entries.success.map((entry) => entry.name).filter((name) => name.endsWith(".json"))
-  const traces = yield* Effect.forEach(names, (name) => read(`${directory}/${name}`))
-  return traces.filter((trace) => trace !== undefined)
+  const traces = yield* Effect.forEach(names.success.slice(0, most), (name) => read(`${directory}/${name}`))
+  const beyond = names.success.length > most ? [illegible(`${directory}: holds more than ${most} of them`)] : []
+  return [...traces.filter((trace) => trace !== undefined), ...beyond]
 })
 
 /** A file that went while we looked belonged to a holder that let go in the usual order, and says nothing any more. */

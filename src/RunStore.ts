@@ -24,7 +24,8 @@ import * as ArchivePlace from "./internal/ArchivePlace.ts"
 import { make as makeBuilder } from "./internal/BundleBuilder.ts"
 import { variable } from "./internal/Environment.ts"
 import type { Errno } from "./internal/Errno.ts"
-import { Files } from "./internal/Files.ts"
+import { type ByteEntry, Files, type Kind } from "./internal/Files.ts"
+import { eachEntry, requireDirectory } from "./internal/io.ts"
 import * as RecordFile from "./internal/RecordFile.ts"
 import { checkWhole, reopen } from "./internal/Reopening.ts"
 import * as StoreRoot from "./internal/StoreRoot.ts"
@@ -125,11 +126,16 @@ const make = Effect.fnUntraced(function*(options: Options) {
 
   /** Names in a directory, newest first by what they say; a directory that is not there has none. */
   const names = Effect.fnUntraced(function*(path: string, accept: (name: string) => boolean) {
-    const files = yield* Files
-    const entries = yield* files.readdir(path).pipe(
-      Effect.catchIf((errno) => errno.code === "ENOENT", () => Effect.succeed([]))
+    const found: Array<{ readonly name: string; readonly kind: Kind | undefined }> = []
+    const take = ({ kind, name: bytes }: ByteEntry) => {
+      const name = bytes.toString()
+      if (accept(name)) found.push({ name, kind })
+    }
+    yield* requireDirectory(path).pipe(
+      Effect.andThen(eachEntry(path, take)),
+      Effect.catchIf((errno) => errno.code === "ENOENT", () => Effect.void)
     )
-    return entries.filter((entry) => accept(entry.name)).sort((left, right) => left.name < right.name ? 1 : -1)
+    return found.sort((left, right) => left.name < right.name ? 1 : -1)
   })
 
   /** Nothing for a bundle that was taken away while it was read: it has no record for the reason that it has gone. */
@@ -150,9 +156,11 @@ const make = Effect.fnUntraced(function*(options: Options) {
       Stream.flatMap((day) =>
         // A day that cannot be read must not hide the others.
         Stream.fromIterableEffect(
-          names(`${runs}/${day.name}`, (name) => name.startsWith(prefix)).pipe(Effect.orElseSucceed(() => []))
+          names(
+            `${runs}/${day.name}`,
+            (name) => name.startsWith(prefix) && RunId.isRunId(name) && RunId.day(name) === day.name
+          ).pipe(Effect.orElseSucceed(() => []))
         ).pipe(
-          Stream.filter((entry) => RunId.isRunId(entry.name) && RunId.day(entry.name) === day.name),
           Stream.mapEffect((entry) => read(entry.name as RunId.RunId, entry.kind)),
           Stream.filter((entry) => entry !== undefined)
         )
@@ -162,10 +170,12 @@ const make = Effect.fnUntraced(function*(options: Options) {
   /** What lies where the bundle of an id should be; a link on the way there is as bad as one in its place. */
   const lookAt = Effect.fnUntraced(function*(id: RunId.RunId) {
     const files = yield* Files
-    const day = yield* Effect.result(files.lstat(`${runs}/${RunId.day(id)}`))
-    const there = yield* Effect.result(files.lstat(dir(id)))
-    if (Result.isFailure(there) || Result.isFailure(day)) return undefined
-    return day.success.kind === "directory" ? there.success.kind : day.success.kind
+    for (const path of [runs, `${runs}/${RunId.day(id)}`, dir(id)]) {
+      const there = yield* Effect.result(files.lstat(path))
+      if (Result.isFailure(there)) return undefined
+      if (there.success.kind !== "directory") return there.success.kind
+    }
+    return "directory"
   })
 
   /** The same; nobody who names a run of the archive is to be told that there is none. */

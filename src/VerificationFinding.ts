@@ -23,6 +23,8 @@ export type Fault = Data.TaggedEnum<{
   Misplaced: { readonly expected: "directory" | "file"; readonly kind: string }
   /** A name that is not one of Leasehold's. */
   Strange: {}
+  /** So many more of such names in a directory. */
+  Crowd: { readonly entries: number }
   /** A directory that cannot be read, so that nobody knows what is in it. */
   Unlistable: { readonly reason: string }
   /** A bundle that lies in another day than its id says, where nobody looks for it. */
@@ -184,6 +186,7 @@ const describeArchive = ({ message, reason }: ArchiveError): string => {
 export const describe = Fault.$match({
   Misplaced: ({ expected, kind }) => `is ${article(kind)}, and should be a ${expected}`,
   Strange: () => "is none of Leasehold's, and nothing here looks at it",
+  Crowd: ({ entries }) => `holds ${entries} more that ${entries === 1 ? "is" : "are"} none of Leasehold's`,
   Unlistable: ({ reason }) => `cannot be listed: ${reason}`,
   WrongDay: () => "lies in another day than its id says, where nobody finds it",
   RecordUnusable: ({ error, held }) => held ? `${error.message}, while its run is at work` : error.message,
@@ -294,6 +297,8 @@ export const mendOf = ({ fault, id, where }: Omit<Finding, "outcome">): string |
       return `see what it is for, and move it out of the store; the ${fault.expected} is made anew when it is needed`
     case "Strange":
       return "see what it is for, and move it out of the store"
+    case "Crowd":
+      return "see what they are for, and move them out of the store"
     case "Unlistable":
       return `give its owner back the right to read it: chmod u+rwx ${quoted(where)}`
     case "WrongDay":

@@ -6,11 +6,13 @@
  */
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
+import * as TestClock from "effect/testing/TestClock"
 import * as NFS from "node:fs"
 import { Errno } from "../src/internal/Errno.ts"
 import { Files, type FilesApi, node } from "../src/internal/Files.ts"
 import { isStuck } from "../src/internal/TrashQueue.ts"
 import * as Retention from "../src/Retention.ts"
+import * as RunStore from "../src/RunStore.ts"
 import * as TrashSweep from "../src/TrashSweep.ts"
 import { inChild, touch } from "./fixtures/trees.ts"
 import { names } from "./support/CommandLine.ts"
@@ -78,6 +80,55 @@ describe("a trash", () => {
     ))
 })
 
+describe("everything that looks at a store", () => {
+  const each = Math.ceil(strays / 5)
+
+  it.live(
+    `finds its way among ${each} strays in every directory there is, and remembers few of them`,
+    () =>
+      inStore((root) =>
+        Effect.sync(() => {
+          const plain = `${root}-plain`
+          makeStore(plain)
+          bundle(plain, { startedAt: Date.now() - 2 * day, status: "running" })
+          makeStore(root)
+          const { dir } = bundle(root, { startedAt: Date.now() - 2 * day, status: "running" })
+          const places = ["runs", "staging", "archive", "archive/2020-01-01"].map((place) => `${root}/${place}`)
+          for (const place of [...places, dir, `${dir}/holders`]) crowd(place, each)
+          const seen = inChild<{ states: Array<string>; findings: number; grown: number }>("crowded.ts", [root, plain])
+          assert.deepStrictEqual(seen.states, ["Dead"])
+          // Some of each place, and how many more there are.
+          assert.isBelow(seen.findings, 500)
+          // For a million of them a pass took 440 MiB, and a check of one place 1200.
+          assert.isBelow(seen.grown, 40)
+        })
+      ),
+    60_000 + 2 * strays
+  )
+
+  it.live("does not read more holder files than a run can have", () =>
+    inStore((root) =>
+      Effect.gen(function*() {
+        makeStore(root)
+        const { dir, id } = bundle(root, { startedAt: Date.now() - 2 * day, status: "running" })
+        for (let nth = 0; nth < 5000; nth++) touch(`${dir}/holders/${nth}.json`)
+        let reads = 0
+        const counting: FilesApi = {
+          ...node,
+          open: (path, ...rest) => {
+            if (path.includes("/holders/")) reads++
+            return node.open(path, ...rest)
+          }
+        }
+        const store = yield* RunStore.RunStore
+        const entry = yield* store.get(id)
+        const liveness = yield* Effect.provideService(store.liveness(entry), Files, counting)
+        assert.strictEqual(liveness._tag, "Unknown")
+        assert.isBelow(reads, 5000)
+      })
+    ))
+})
+
 describe("a pass", () => {
   it.live(
     `finds a run among ${strays} strays, beside as many in the trash, and remembers few of them`,
@@ -100,6 +151,34 @@ describe("a pass", () => {
       ),
     60_000 + strays
   )
+
+  it.effect("looks at no more archives of a day than it has the time for, and expires what it has seen", () =>
+    inStore((root) =>
+      Effect.gen(function*() {
+        makeStore(root)
+        const of = (nth: number) => `${root}/archive/2020-01-01/20200101T000000000Z-${String(nth).padStart(8, "0")}`
+        NFS.mkdirSync(`${root}/archive/2020-01-01`, { recursive: true })
+        for (let nth = 0; nth < 5000; nth++) {
+          touch(`${of(nth)}.tar.zst`)
+          NFS.utimesSync(`${of(nth)}.tar.zst`, 1_600_000_000, 1_600_000_000)
+        }
+        let looks = 0
+        const slow: FilesApi = {
+          ...node,
+          lstat: (path) =>
+            path.endsWith(".zst") && looks++ < 1000
+              ? Effect.andThen(TestClock.adjust("1 millis"), node.lstat(path))
+              : node.lstat(path)
+        }
+        const budget = { maxTime: "500 millis", maxRemoved: 10 } as const
+        const pass = Retention.run({ policy: { archiveMaxAge: "1 day" }, budget })
+        yield* TestClock.setTime(Date.now())
+        const report = yield* Effect.provideService(pass, Files, slow)
+        assert.isBelow(looks, 600)
+        assert.strictEqual(report.expired.length, 10)
+        assert.strictEqual(report.debt?.reasons["unlistedDays"], 1)
+      })
+    ))
 
   it.live("clears what the dead have left in staging, whatever else lies there", () =>
     inStore((root) =>

@@ -86,11 +86,12 @@ describe("the limits of the archive", () => {
         const made = yield* archived(root, now, [30, 20, 10])
         for (const name of names(`${root}/archive`)) Archives.touch(`${root}/archive/${name}`, (now - hour) / 1000)
         const lists: Array<string> = []
-        const counting = watch((call, [path]) =>
-          Effect.sync(() =>
-            void (call === "readdir" && path?.startsWith(`${root}/archive/`) === true && lists.push(path))
-          )
-        )
+        const counting = withFiles({
+          listAt: (place, options) => {
+            if (String(place).startsWith(`${root}/archive/`)) lists.push(String(place))
+            return node.listAt(place, options)
+          }
+        })
         yield* prune({ archiveMaxBytes: "1 GiB" }).pipe(counting)
         assert.strictEqual(lists.splice(0).length, 3)
         yield* prune({ archiveMaxBytes: "1 GiB" }).pipe(counting)

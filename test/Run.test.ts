@@ -8,7 +8,7 @@ import * as Fiber from "effect/Fiber"
 import * as Logger from "effect/Logger"
 import * as NFS from "node:fs"
 import { Errno } from "../src/internal/Errno.ts"
-import { Files, node } from "../src/internal/Files.ts"
+import { Files, node, type Place } from "../src/internal/Files.ts"
 import { LeaseError } from "../src/Lease.ts"
 import * as Run from "../src/Run.ts"
 import type { RunRecord } from "../src/RunRecord.ts"
@@ -34,10 +34,10 @@ const newest = Effect.gen(function*() {
 /** Files that write down the order in which things that matter to it reach the disk. */
 const recordingFiles = (events: Array<string>) => ({
   ...node,
-  open: (path: string, flags: number, mode?: number) => {
-    if (path.endsWith("events.jsonl")) events.push("logs flushed")
-    if (path.endsWith("spans.jsonl")) events.push("spans flushed")
-    return node.open(path, flags, mode)
+  openAt: (place: Place, name: Buffer, flags: number, mode?: number) => {
+    if (String(name) === "events.jsonl") events.push("logs flushed")
+    if (String(name) === "spans.jsonl") events.push("spans flushed")
+    return node.openAt(place, name, flags, mode)
   },
   rename: (from: string, to: string) =>
     Effect.tap(node.rename(from, to), () =>
@@ -353,10 +353,10 @@ describe("telemetry", () => {
       const warnings: Array<unknown> = []
       const failing = {
         ...node,
-        open: (path: string, flags: number, mode?: number) =>
-          path.endsWith(".jsonl")
-            ? Effect.fail(new Errno({ code: "EIO", call: "open", path, cause: undefined }))
-            : node.open(path, flags, mode)
+        openAt: (place: Place, name: Buffer, flags: number, mode?: number) =>
+          String(name).endsWith(".jsonl")
+            ? Effect.fail(new Errno({ code: "EIO", call: "open", path: String(name), cause: undefined }))
+            : node.openAt(place, name, flags, mode)
       }
       const result = yield* Effect.gen(function*() {
         for (let index = 0; index < 3; index++) {

@@ -138,7 +138,7 @@ describe("who comes for a run that", () => {
           const away = yield* inWorld(RunArchive.archive(made.id))
           const back = yield* inWorld(RunArchive.resume(made.id))
           const leaving = once((call, [path]) => call === "open" && path === `${made.dir}/lease`, away)
-          const coming = once((call, [path]) => call === "readdir" && path === `${made.dir}/holders`, back)
+          const coming = once((call, [path]) => call === "lstat" && path === `${made.dir}/holders`, back)
           const both: Before = (call, paths) => Effect.andThen(leaving(call, paths), coming(call, paths))
           assert.strictEqual(yield* answerOf(watch(both)(new Map(verbs).get(name)!(made.id))), "LeaseError.Held")
         })

@@ -1,22 +1,21 @@
 /** Lines of our own in what is kept of a program's output. */
 import * as Effect from "effect/Effect"
 import type { Errno } from "../internal/Errno.ts"
-import { Files, Flags } from "../internal/Files.ts"
-import { writeAll } from "../internal/io.ts"
+import { Files } from "../internal/Files.ts"
+import { type Opened, writeAll } from "../internal/io.ts"
+import { openToAppend } from "../internal/OwnFile.ts"
 import * as Run from "../Run.ts"
 
 /** A program may have ended in the middle of a line, or have written what has no lines. */
-const isMidLine = Effect.fnUntraced(function*(path: string) {
+const isMidLine = Effect.fnUntraced(function*({ fd, info: { size } }: Opened, path: string) {
   const files = yield* Files
   const last = Buffer.alloc(1)
-  return yield* Effect.acquireUseRelease(
-    files.open(path, Flags.read),
-    Effect.fnUntraced(function*(fd) {
-      const { size } = yield* files.fstat(fd, path)
-      return size > 0 && (yield* files.read(fd, last, path, size - 1)) === 1 && last.toString() !== "\n"
-    }),
-    files.close
-  ).pipe(Effect.catchIf((errno) => errno.code === "ENOENT", () => Effect.succeed(false)))
+  return size > 0 && (yield* files.read(fd, last, path, size - 1)) === 1 && last.toString() !== "\n"
+})
+
+const append = Effect.fnUntraced(function*(opened: Opened, path: string, text: string) {
+  const line = `${(yield* isMidLine(opened, path)) ? "\n" : ""}--- ${text} ---\n`
+  yield* writeAll(opened.fd, new TextEncoder().encode(line), path)
 })
 
 /** Appends `--- text ---` to logs of the run, in a line of its own. */
@@ -27,11 +26,10 @@ export const mark = Effect.fnUntraced(
     yield* Effect.catchIf(files.mkdir(paths.logs), (errno) => errno.code === "EEXIST", () => Effect.void)
     for (const name of logs) {
       const path = `${paths.logs}/${name}`
-      const line = `${(yield* isMidLine(path)) ? "\n" : ""}--- ${text} ---\n`
       yield* Effect.acquireUseRelease(
-        files.open(path, Flags.append),
-        (fd) => writeAll(fd, new TextEncoder().encode(line), path),
-        files.close
+        openToAppend(path),
+        (opened) => append(opened, path, text),
+        ({ fd }) => files.close(fd)
       )
     }
   }

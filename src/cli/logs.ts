@@ -4,7 +4,8 @@ import * as Effect from "effect/Effect"
 import * as Stdio from "effect/Stdio"
 import * as Stream from "effect/Stream"
 import { obstacle } from "../Bundle.ts"
-import { Files, Flags } from "../internal/Files.ts"
+import { Files } from "../internal/Files.ts"
+import { openToRead } from "../internal/OwnFile.ts"
 import { type Entry, RunStore } from "../RunStore.ts"
 import { StoreError, StoreReason, unusable } from "../StoreError.ts"
 import { findRun, runName, Store } from "./Context.ts"
@@ -40,8 +41,8 @@ const print = Effect.fnUntraced(function*(entry: Entry, name: Name, following: b
   const stdio = yield* Stdio.Stdio
   const path = `${entry.dir}/${kept[name]}`
   const buffer = new Uint8Array(256 * 1024)
-  const open = files.open(path, Flags.read).pipe(
-    Effect.catchIf((errno) => errno.code === "ENOENT", () => Effect.undefined)
+  const open = Effect.map(openToRead(path), ({ fd }) => fd).pipe(
+    Effect.catchIf((error) => error._tag === "Errno" && error.code === "ENOENT", () => Effect.undefined)
   )
   yield* Effect.scoped(Effect.gen(function*() {
     let fd = yield* open

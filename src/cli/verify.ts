@@ -9,7 +9,7 @@ import { countOf } from "../RetentionReason.ts"
 import { RunStore } from "../RunStore.ts"
 import * as SqliteIndex from "../SqliteIndex.ts"
 import * as Verification from "../Verification.ts"
-import { describe, type Finding, isOpenProblem, mendOf, severityOf } from "../VerificationFinding.ts"
+import { describe, type Finding, mendOf, severityOf } from "../VerificationFinding.ts"
 import { Json, Store } from "./Context.ts"
 import { ExitWith } from "./ExitCode.ts"
 import { harmless, paint, printJson } from "./Output.ts"
@@ -66,11 +66,15 @@ const lines = (root: string, finding: Finding): string => {
   return below === undefined ? text : `${text}\n         ${below}`
 }
 
-const tallyOf = (findings: ReadonlyArray<Finding>) => ({
-  problems: findings.filter(isOpenProblem).length,
-  notes: findings.filter(({ fault, outcome }) => severityOf(fault) === "note" && outcome._tag !== "Mended").length,
-  mended: findings.filter(({ outcome }) => outcome._tag === "Mended").length
-})
+const makeTally = () => {
+  const tally = { problems: 0, notes: 0, mended: 0 }
+  const add = ({ fault, outcome }: Finding) => {
+    if (outcome._tag === "Mended") tally.mended++
+    else if (severityOf(fault) === "note") tally.notes++
+    else tally.problems++
+  }
+  return { tally, add }
+}
 
 export const verify = Command.make("verify", flags).pipe(
   Command.withDescription("Check every run, every archive and the index, and say what is wrong and what would mend it"),
@@ -82,11 +86,13 @@ export const verify = Command.make("verify", flags).pipe(
     let archived = 0
     const onArchive = () => Effect.sync(() => void archived++)
     const options = { repair, removeUnreadable, archives, onBundle, onArchive }
-    const findings = yield* Verification.check(options).pipe(
-      Stream.tap((finding) => isJson ? Effect.void : Console.log(lines(root, finding))),
-      Stream.runCollect
-    )
-    const tally = tallyOf(findings)
+    const { add, tally } = makeTally()
+    const findings: Array<typeof Documents.FoundFault.Type> = []
+    yield* Stream.runForEach(Verification.check(options), (finding) => {
+      add(finding)
+      // There may be very many.
+      return isJson ? Effect.sync(() => void findings.push(documentOf(finding))) : Console.log(lines(root, finding))
+    })
     const { mended, notes, problems } = tally
     yield* isJson
       ? printJson(
@@ -95,7 +101,7 @@ export const verify = Command.make("verify", flags).pipe(
           root,
           checked,
           archives: archived,
-          findings: findings.map(documentOf),
+          findings,
           ...tally
         } satisfies typeof Documents.Verify.Type
       )

@@ -8,8 +8,8 @@ import type * as Scope from "effect/Scope"
 import * as RunId from "../RunId.ts"
 import type { Timestamp } from "../RunRecord.ts"
 import { Errno } from "./Errno.ts"
-import { Files, Flags, type Info } from "./Files.ts"
-import { findAstray, readText, replace, sameFile } from "./io.ts"
+import { type ByteEntry, Files, Flags, type Info } from "./Files.ts"
+import { eachEntry, findAstray, readText, replace, sameFile } from "./io.ts"
 import { Locks } from "./Locks.ts"
 import { pause } from "./Pause.ts"
 
@@ -106,12 +106,15 @@ export const look = Effect.fnUntraced(function*(root: string, id: RunId.RunId) {
 export const endOf = (id: RunId.RunId, { mtimeNanos }: Info): number =>
   Math.max(Math.round(Number(mtimeNanos) / 1e6), RunId.startedAt(id).epochMilliseconds)
 
-/** Names in a directory, newest first by what they say; a directory that is not there, or is a link, has none. */
-const names = Effect.fnUntraced(function*(path: string) {
-  const files = yield* Files
-  if (!(yield* isDirectory(path))) return []
-  const entries = yield* Effect.orElseSucceed(files.readdir(path), () => [])
-  return entries.map(({ name }) => name).sort().toReversed()
+/** What names in a directory say, newest first; a directory that is not there, or is a link, has none. */
+const names = Effect.fnUntraced(function*<A extends string>(path: string, read: (name: string) => A | undefined) {
+  const found: Array<A> = []
+  const take = (entry: ByteEntry) => {
+    const said = read(entry.name.toString())
+    if (said !== undefined) found.push(said)
+  }
+  if (yield* isDirectory(path)) yield* Effect.ignore(eachEntry(path, take))
+  return found.sort().toReversed()
 })
 
 /**
@@ -120,7 +123,7 @@ const names = Effect.fnUntraced(function*(path: string) {
  * @internal
  */
 export const days = (root: string): Effect.Effect<ReadonlyArray<string>> =>
-  Effect.map(names(`${root}/archive`), (found) => found.filter(RunId.isDay))
+  names(`${root}/archive`, (name) => RunId.isDay(name) ? name : undefined)
 
 /**
  * The runs of a day that have archives, newest first.
@@ -128,11 +131,10 @@ export const days = (root: string): Effect.Effect<ReadonlyArray<string>> =>
  * @internal
  */
 export const idsOfDay = (root: string, day: string): Effect.Effect<ReadonlyArray<RunId.RunId>> =>
-  Effect.map(names(`${root}/archive/${day}`), (found) =>
-    found.flatMap((name) => {
-      const id = idOf(name)
-      return id !== undefined && RunId.day(id) === day ? [id] : []
-    }))
+  names(`${root}/archive/${day}`, (name) => {
+    const id = idOf(name)
+    return id !== undefined && RunId.day(id) === day ? id : undefined
+  })
 
 /**
  * Some of the runs that have archives and whose ids begin so, newest first: enough to tell one from several.

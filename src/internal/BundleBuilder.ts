@@ -2,15 +2,15 @@
  * How a bundle comes to be: leased before anything else is in it, built where nobody looks, published by one rename.
  */
 import * as Effect from "effect/Effect"
-import * as Result from "effect/Result"
 import type * as Scope from "effect/Scope"
 import type { Bundle, Draft } from "../Bundle.ts"
 import type { Held, Lease, LeaseError } from "../Lease.ts"
 import * as RunId from "../RunId.ts"
 import { type RunRecord, timestamp, version } from "../RunRecord.ts"
 import { StoreError, StoreReason } from "../StoreError.ts"
-import { Errno } from "./Errno.ts"
+import type { Errno } from "./Errno.ts"
 import { Files } from "./Files.ts"
+import { requireDirectory } from "./io.ts"
 import * as RecordFile from "./RecordFile.ts"
 import { tentatively } from "./Tentative.ts"
 import * as Trash from "./Trash.ts"
@@ -29,6 +29,9 @@ export const attempts = 5
 
 const ifCode = (code: string) => (errno: Errno) => errno.code === code
 
+/** Behind a link a bundle would leave the store. */
+const checkWay = (path: string) => Effect.catchIf(requireDirectory(path), ifCode("ENOENT"), () => Effect.void)
+
 /**
  * Makes a directory in one that may have to be made first, since passes take empty ones away.
  *
@@ -36,6 +39,7 @@ const ifCode = (code: string) => (errno: Errno) => errno.code === code
  */
 export const makeDirectoryIn = Effect.fnUntraced(function*(parent: string, path: string) {
   const files = yield* Files
+  yield* checkWay(parent)
   yield* files.mkdir(path).pipe(
     Effect.catchIf(ifCode("ENOENT"), () => Effect.andThen(files.mkdir(parent, { recursive: true }), files.mkdir(path)))
   )
@@ -64,14 +68,9 @@ export const renameInto = Effect.fnUntraced(function*(day: string, from: string,
  * @internal
  */
 export const publish = Effect.fnUntraced(function*(from: string, to: string) {
-  const files = yield* Files
   const day = to.slice(0, to.lastIndexOf("/"))
-  const there = yield* Effect.result(files.lstat(day))
-  if (Result.isSuccess(there) && there.success.kind !== "directory") {
-    // Behind a link the bundle would leave the store.
-    const cause = new Error(`a ${there.success.kind} lies in its place`)
-    return yield* new Errno({ code: "ENOTDIR", call: "rename", path: day, cause })
-  }
+  yield* checkWay(day.slice(0, day.lastIndexOf("/")))
+  yield* checkWay(day)
   yield* renameInto(day, from, to)
 })
 

@@ -6,7 +6,9 @@ import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import { inLastAttempt, isTerminal, type RunRecord, type Timestamp, timestamp, toMillis } from "../RunRecord.ts"
+import { Files } from "./Files.ts"
 import { readTail } from "./io.ts"
+import { openToRead } from "./OwnFile.ts"
 
 const tailBytes = 64 * 1024
 
@@ -14,7 +16,14 @@ const decodeEvent = Schema.decodeUnknownOption(Schema.fromJsonString(Schema.Stru
 
 /** The last event of a killed process may be half a line; the one before it then has to do. */
 const lastEvent = Effect.fnUntraced(function*(dir: string) {
-  const tail = yield* Effect.orElseSucceed(readTail(`${dir}/logs/events.jsonl`, tailBytes), () => "")
+  const files = yield* Files
+  const path = `${dir}/logs/events.jsonl`
+  const read = Effect.acquireUseRelease(
+    openToRead(path),
+    (opened) => readTail(opened, path, tailBytes),
+    ({ fd }) => files.close(fd)
+  )
+  const tail = yield* Effect.orElseSucceed(read, () => "")
   for (const line of tail.split("\n").toReversed()) {
     const event = decodeEvent(line)
     const millis = Option.isSome(event) ? Date.parse(event.value.timestamp) : Number.NaN

@@ -24,6 +24,7 @@ const words: Record<string, string> = {
   EISDIR: "is a directory",
   ELOOP: "is a symbolic link",
   EMFILE: "this process has too many open files",
+  EMLINK: "is no file with this name alone",
   ENAMETOOLONG: "the name is too long",
   ENFILE: "the system has too many open files",
   ENOENT: "does not exist",

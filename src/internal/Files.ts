@@ -137,7 +137,9 @@ export const Flags = {
   /** For locks: an exclusive lock needs a descriptor open for writing. Nothing is ever written through it. */
   lock: O_RDWR | (O_NOFOLLOW ?? 0) | (O_NONBLOCK ?? 0),
   create: O_RDWR | O_CREAT | O_EXCL | (O_NOFOLLOW ?? 0),
-  append: O_WRONLY | O_APPEND | O_CREAT | (O_NOFOLLOW ?? 0),
+  /** Writes at the end of what is there, and may read it. */
+  append: O_RDWR | O_APPEND | (O_NOFOLLOW ?? 0) | (O_NONBLOCK ?? 0),
+  appendNew: O_RDWR | O_APPEND | O_CREAT | O_EXCL | (O_NOFOLLOW ?? 0),
   write: O_WRONLY | O_CREAT | O_EXCL | (O_NOFOLLOW ?? 0),
   directory: O_RDONLY | (O_DIRECTORY ?? 0) | (O_NOFOLLOW ?? 0),
   /**

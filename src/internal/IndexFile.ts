@@ -170,7 +170,9 @@ const openSealed = Effect.fnUntraced(function*(root: string) {
   const seen = yield* sealedFile(root)
   // Held for as long as the database is: SQLite's locks on a file go when any descriptor of it is closed.
   const fd = yield* openHeld(pathOf(root), Flags.lock)
-  if (!sameFile(yield* files.fstat(fd, pathOf(root)), seen)) return yield* refuse("index.db is being replaced")
+  const held = yield* files.fstat(fd, pathOf(root))
+  if (!sameFile(held, seen)) return yield* refuse("index.db is being replaced")
+  if (held.nlink > 1) return yield* refuse("index.db has a second name")
   const connection = yield* Sqlite.open(pathOf(root))
   yield* IndexDatabase.begin(connection)
   if (!(yield* IndexDatabase.isOfThisFormat(connection))) return yield* refuse("index.db is of another format")

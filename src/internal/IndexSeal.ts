@@ -5,7 +5,7 @@
  * older copy, nobody has to find out, and no check is needed that would take the longer the more there is in it.
  */
 import * as Effect from "effect/Effect"
-import type { Errno } from "./Errno.ts"
+import { Errno } from "./Errno.ts"
 import { Files, Flags, type Info } from "./Files.ts"
 import { writeAll } from "./io.ts"
 import { Kernel, unknown } from "./Kernel.ts"
@@ -55,10 +55,14 @@ const write = Effect.fnUntraced(function*(root: string, text: string, options?: 
   const open = files.open(path, Flags.lock).pipe(
     Effect.catchIf((errno) => errno.code === "ENOENT", () => files.open(path, Flags.create))
   )
-  yield* using(
-    open,
-    (fd) => Effect.andThen(writeAll(fd, bytes, path), options?.fsync === true ? files.fsync(fd, path) : Effect.void)
-  )
+  const fill = Effect.fnUntraced(function*(fd: number) {
+    const { kind, nlink } = yield* files.fstat(fd, path)
+    // Somebody else's, or what was put there to have it written to.
+    if (kind !== "file" || nlink > 1) return yield* new Errno({ code: "EMLINK", call: "open", path, cause: undefined })
+    yield* writeAll(fd, bytes, path)
+    if (options?.fsync === true) yield* files.fsync(fd, path)
+  })
+  yield* using(open, fill)
 })
 
 /**

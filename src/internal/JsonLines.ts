@@ -4,8 +4,9 @@
 import * as Effect from "effect/Effect"
 import * as Queue from "effect/Queue"
 import type * as Scope from "effect/Scope"
-import { Files, Flags } from "./Files.ts"
+import { Files } from "./Files.ts"
 import { writeAll } from "./io.ts"
+import { openToAppend } from "./OwnFile.ts"
 
 /** @internal */
 export interface JsonLines {
@@ -27,10 +28,11 @@ export const make = Effect.fnUntraced(function*(path: string): Effect.fn.Return<
   let broken = false
 
   const append = (lines: ReadonlyArray<string>) =>
-    Effect.scoped(Effect.gen(function*() {
-      const fd = yield* Effect.acquireRelease(files.open(path, Flags.append), files.close)
-      yield* writeAll(fd, new TextEncoder().encode(`${lines.join("\n")}\n`), path)
-    })).pipe(
+    Effect.acquireUseRelease(
+      openToAppend(path),
+      ({ fd }) => writeAll(fd, new TextEncoder().encode(`${lines.join("\n")}\n`), path),
+      ({ fd }) => files.close(fd)
+    ).pipe(
       Effect.catch((errno) => {
         broken = true
         return Effect.logWarning(`telemetry is not kept any more: ${errno.message}`)

@@ -52,13 +52,16 @@ const open = (path: string): Pipe => {
   }
 }
 
+/** Behind a link they would be somebody else's. */
+const isDirectory = (path: string) => NFS.lstatSync(path, { throwIfNoEntry: false })?.isDirectory() === true
+
 /**
  * Two pipes, by way of a directory that nobody else writes to; or none, where there are no FIFOs to be had.
  *
  * @internal
  */
 export const makePair = (directory: string): readonly [Pipe, Pipe] | undefined => {
-  if (process.platform === "win32") return undefined
+  if (process.platform === "win32" || !isDirectory(directory)) return undefined
   const place = `${directory}/.pipes-${process.pid}-${process.hrtime.bigint()}`
   const paths = [`${place}-1`, `${place}-2`] as const
   let first: Pipe | undefined

@@ -7,6 +7,7 @@ import * as NodeChildProcess from "node:child_process"
 import * as NFS from "node:fs"
 import { type Readable, Writable } from "node:stream"
 import { type Errno, fromUnknown } from "./Errno.ts"
+import { openToAppend } from "./OwnFile.ts"
 import * as Pipes from "./Pipes.ts"
 
 /**
@@ -138,7 +139,19 @@ const hand = (source: Readable, take: (chunk: Buffer) => void): Copying => {
   return { flushed: drained }
 }
 
-const copy = (source: Readable, route: OutputRoute, onLoss: (loss: Loss) => void): Copying => {
+/** Where nothing can be kept the output passes on all the same. */
+const openKept = ({ keep }: OutputRoute, onLoss: (loss: Loss) => void): Effect.Effect<number | undefined> =>
+  Effect.match(openToAppend(keep), {
+    onSuccess: ({ fd }) => fd,
+    onFailure: (errno) => void onLoss({ what: "kept", errno })
+  })
+
+const copy = (
+  source: Readable,
+  route: OutputRoute,
+  kept: number | undefined,
+  onLoss: (loss: Loss) => void
+): Copying => {
   const drained = drainOf(source)
   const sinks: Array<Writable> = []
   const add = (sink: Writable, onError: (error: Error) => void) => {
@@ -146,15 +159,12 @@ const copy = (source: Readable, route: OutputRoute, onLoss: (loss: Loss) => void
     source.pipe(sink, { end: false })
     sinks.push(sink)
   }
-  try {
-    const fd = NFS.openSync(route.keep, NFS.constants.O_WRONLY | NFS.constants.O_CREAT | NFS.constants.O_APPEND, 0o600)
-    add(new Descriptor(fd, { owned: true }), (error) => {
+  if (kept !== undefined) {
+    add(new Descriptor(kept, { owned: true }), (error) => {
       onLoss({ what: "kept", errno: fromUnknown("write", route.keep, error) })
       // It may have been the only one, and then nothing would read on.
       source.resume()
     })
-  } catch (error) {
-    onLoss({ what: "kept", errno: fromUnknown("open", route.keep, error) })
   }
   if (route.pass !== undefined) {
     const name = route.pass === 1 ? "standard output" : "standard error"
@@ -180,6 +190,12 @@ const copy = (source: Readable, route: OutputRoute, onLoss: (loss: Loss) => void
     }
   }
 }
+
+const copyBoth = (routes: ReadonlyArray<readonly [Readable, OutputRoute]>, onLoss: (loss: Loss) => void) =>
+  Effect.forEach(
+    routes,
+    ([source, route]) => Effect.map(openKept(route, onLoss), (kept) => copy(source, route, kept, onLoss))
+  )
 
 const send = (pid: number, signal: NodeJS.Signals) => {
   try {
@@ -232,18 +248,18 @@ export const spawn = (options: SpawnOptions): Effect.Effect<Child, Errno> =>
       const pid = child.pid!
       const [stdout, stderr] = pipes?.map((pipe) => pipe.reader) ?? [child.stdout, child.stderr]
       const copying = output === "terminal"
-        ? []
+        ? Effect.succeed([])
         : "take" in output
-        ? [hand(stdout!, output.take), hand(stderr!, output.take)]
-        : [copy(stdout!, output.stdout, options.onLoss), copy(stderr!, output.stderr, options.onLoss)]
-      resume(Effect.succeed({
+        ? Effect.sync(() => [hand(stdout!, output.take), hand(stderr!, output.take)])
+        : copyBoth([[stdout!, output.stdout], [stderr!, output.stderr]], options.onLoss)
+      resume(Effect.map(copying, (copies) => ({
         pid,
         ended: Effect.promise(async () => {
           const outcome = await ended
-          await Promise.all(copying.map((each) => each.flushed()))
+          await Promise.all(copies.map((each) => each.flushed()))
           return outcome
         }),
         signal: (signal) => send(output === "terminal" ? pid : -pid, signal)
-      }))
+      })))
     })
   })

@@ -21,7 +21,7 @@ import { RunStore } from "../RunStore.ts"
 import { orSystem, type StoreError } from "../StoreError.ts"
 import * as Telemetry from "../Telemetry.ts"
 import { Files } from "./Files.ts"
-import { nonce } from "./io.ts"
+import { nonce, requireDirectory } from "./io.ts"
 import * as Signals from "./Signals.ts"
 
 /** Why what was done may not be on the disk or may not have been protected. */
@@ -47,10 +47,16 @@ const pathsOf = (dir: string): Paths => ({
   artifacts: `${dir}/artifacts`
 })
 
+/** One below the other, since a link on the way would lead out of the bundle. */
 const makeArtifact = Effect.fnUntraced(function*(dir: string, name: string) {
   const files = yield* Files
   const path = `${dir}/artifacts/${yield* Effect.fromResult(ArtifactName.parse(name))}`
-  yield* orSystem(files.mkdir(path.slice(0, path.lastIndexOf("/")), { recursive: true }))
+  for (let end = `${dir}/artifacts`.length; end !== -1; end = path.indexOf("/", end + 1)) {
+    const above = path.slice(0, end)
+    yield* orSystem(
+      Effect.catchIf(files.mkdir(above), ({ code }) => code === "EEXIST", () => requireDirectory(above))
+    )
+  }
   return path
 })
 

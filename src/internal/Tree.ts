@@ -12,7 +12,7 @@
  */
 import * as Data from "effect/Data"
 import * as Effect from "effect/Effect"
-import * as Result from "effect/Result"
+import * as Anchor from "./Anchor.ts"
 import { Errno } from "./Errno.ts"
 import { Files, Flags, type Info, type Place } from "./Files.ts"
 import { sameFile } from "./io.ts"
@@ -91,29 +91,14 @@ const closePlace = Effect.fnUntraced(function*(place: Place | undefined) {
   if (typeof place === "number") yield* files.close(place)
 })
 
-/** Whether a descriptor can be worked through: `/proc` may be missing, or closed to a program that changed its user. */
-const canWorkThrough = Effect.fnUntraced(function*(fd: number, info: Info) {
-  const files = yield* Files
-  const through = yield* Effect.result(files.lstatAt(fd, dot))
-  return Result.isSuccess(through) && sameFile(through.success, info)
-})
-
 /**
  * Starts at a directory, which may not be a link. The caller closes the walk.
  *
  * @internal
  */
 export const open = Effect.fnUntraced(function*(path: string): Effect.fn.Return<Walk, Errno> {
-  const files = yield* Files
-  if (process.platform !== "linux") {
-    const info = yield* files.lstat(path)
-    return info.kind === "directory" ? yield* start(path, info, undefined) : yield* notADirectory(Buffer.from(path))
-  }
-  const fd = yield* files.open(path, Flags.anchor)
-  const info = yield* files.fstat(fd, path).pipe(Effect.tapError(() => files.close(fd)))
-  if (yield* canWorkThrough(fd, info)) return yield* start(path, info, fd)
-  yield* files.close(fd)
-  return yield* start(path, info, undefined)
+  const { info, place } = yield* Anchor.hold(path)
+  return yield* start(path, info, typeof place === "number" ? place : undefined)
 })
 
 const start = Effect.fnUntraced(function*(path: string, topInfo: Info, top: number | undefined) {

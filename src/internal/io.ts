@@ -5,7 +5,7 @@ import * as Data from "effect/Data"
 import * as Effect from "effect/Effect"
 import * as Random from "effect/Random"
 import * as Result from "effect/Result"
-import type { Errno } from "./Errno.ts"
+import { Errno } from "./Errno.ts"
 import { type ByteEntry, Files, Flags, type Info, type Kind } from "./Files.ts"
 
 /** @internal */
@@ -75,20 +75,15 @@ export const readOpened = Effect.fnUntraced(function*({ fd, info }: Opened, path
 })
 
 /**
- * The last bytes of a regular file, as text.
+ * The last bytes of a file that is open, as text.
  *
  * @internal
  */
-export const readTail = Effect.fnUntraced(function*(path: string, bytes: number) {
+export const readTail = Effect.fnUntraced(function*({ fd, info }: Opened, path: string, bytes: number) {
   const files = yield* Files
-  const fd = yield* files.open(path, Flags.read)
-  return yield* Effect.gen(function*() {
-    const info = yield* files.fstat(fd, path)
-    if (info.kind !== "file") return yield* new NotRegular({ path, kind: info.kind })
-    const buffer = new Uint8Array(Math.min(bytes, info.size))
-    const count = yield* files.read(fd, buffer, path, info.size - buffer.length)
-    return decoder.decode(buffer.subarray(0, count))
-  }).pipe(Effect.ensuring(files.close(fd)))
+  const buffer = new Uint8Array(Math.min(bytes, info.size))
+  const count = yield* files.read(fd, buffer, path, info.size - buffer.length)
+  return decoder.decode(buffer.subarray(0, count))
 })
 
 const decoder = new TextDecoder()
@@ -174,17 +169,33 @@ export const syncDirectory = Effect.fnUntraced(function*(path: string) {
 export const sameFile = (left: Info, right: Info): boolean => left.ino === right.ino && left.dev === right.dev
 
 /**
- * Shows every entry of a directory, of which there may be a million: never more than a piece of them is remembered.
+ * Fails where something else lies in the place of a directory, which may lead elsewhere.
+ *
+ * @internal
+ */
+export const requireDirectory = Effect.fnUntraced(function*(path: string): Effect.fn.Return<void, Errno> {
+  const files = yield* Files
+  const { kind } = yield* files.lstat(path)
+  if (kind !== "directory") return yield* notADirectory(path, kind)
+})
+
+/** @internal */
+export const notADirectory = (path: string, kind: Kind): Errno =>
+  new Errno({ code: "ENOTDIR", call: "open", path, cause: new Error(`is a ${kind}`) })
+
+/**
+ * Shows every entry of a directory, of which there may be a million: never more than a piece of them is remembered. Ends
+ * where `show` says `false`.
  *
  * @internal
  */
 export const eachEntry = Effect.fnUntraced(
-  function*(path: string, show: (entry: ByteEntry) => void): Effect.fn.Return<void, Errno> {
+  function*(path: string, show: (entry: ByteEntry) => unknown): Effect.fn.Return<void, Errno> {
     const files = yield* Files
     const listing = yield* files.listAt(Buffer.from(path))
     yield* Effect.gen(function*() {
       for (let piece = yield* listing.read; piece.length > 0; piece = yield* listing.read) {
-        for (const entry of piece) show(entry)
+        for (const entry of piece) if (show(entry) === false) return
         yield* Effect.yieldNow
       }
     }).pipe(Effect.ensuring(listing.close))

@@ -2,6 +2,7 @@
  * The limits of what is archived. Like bundles, archives lie by days, and a day whose mtime has not moved needs no
  * listing: its sum is in the index.
  */
+import * as Clock from "effect/Clock"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
@@ -20,21 +21,37 @@ interface Archived {
   readonly endedAt: number
 }
 
-/** The archives of a day, oldest first. */
-const listDay = Effect.fnUntraced(function*(root: string, day: string) {
-  const found: Array<Archived> = []
-  for (const id of yield* Place.idsOfDay(root, day)) {
-    const info = yield* Place.look(root, id)
-    if (info === undefined) continue
-    found.push({ id, bytes: info.size, endedAt: Place.endOf(id, info) })
+/** As many are looked at before time is. */
+const looksPerBreath = 256
+
+/**
+ * The archives of a day, oldest first; where looking at all of them would take more than half of the time there is, those
+ * whose runs began first. The other half is for taking them away.
+ */
+const listDay = Effect.fnUntraced(function*(pass: Pass, day: string) {
+  const files = yield* Files
+  const { root } = pass.store
+  const enough = ((yield* Clock.currentTimeMillis) + pass.until) / 2
+  const archives: Array<Archived> = []
+  let isWhole = true
+  for (const [nth, id] of (yield* Place.idsOfDay(root, day)).toReversed().entries()) {
+    if (nth > 0 && nth % looksPerBreath === 0 && (yield* Clock.currentTimeMillis) >= enough) {
+      isWhole = false
+      break
+    }
+    const info = yield* Effect.result(files.lstat(Place.pathOf(root, id)))
+    if (Result.isFailure(info) || info.success.kind !== "file") continue
+    archives.push({ id, bytes: info.success.size, endedAt: Place.endOf(id, info.success) })
   }
-  return found.sort((left, right) => left.endedAt - right.endedAt)
+  return { archives: archives.sort((left, right) => left.endedAt - right.endedAt), isWhole }
 })
 
 interface Day {
   readonly day: string
   readonly archives: number
   readonly bytes: number
+  /** What was seen of one that was not looked through whole. */
+  readonly seen?: ReadonlyArray<Archived>
 }
 
 /** Every day that has archives, oldest first, with what they sum up to; listed only where something has moved. */
@@ -59,7 +76,7 @@ const sumUp = Effect.fnUntraced(function*(pass: Pass) {
       unlisted++
       continue
     }
-    const archives = yield* listDay(store.root, day)
+    const { archives, isWhole } = yield* listDay(pass, day)
     const sum = {
       day,
       mtimeNanos,
@@ -67,8 +84,9 @@ const sumUp = Effect.fnUntraced(function*(pass: Pass) {
       archives: archives.length,
       bytes: archives.reduce((all, { bytes }) => all + bytes, 0)
     }
-    yield* session.putArchiveDay(sum)
-    sums.push(sum)
+    if (isWhole) yield* session.putArchiveDay(sum)
+    else unlisted++
+    sums.push(isWhole ? sum : { ...sum, seen: archives })
   }
   return { sums, unlisted }
 })
@@ -112,7 +130,7 @@ const expireOrTell = (pass: Pass, archived: Archived, reason: string) =>
  * @internal
  */
 export const expireDue = Effect.fnUntraced(function*(pass: Pass) {
-  const { budget, ledger, now, policy, store } = pass
+  const { budget, ledger, now, policy } = pass
   if (!hasArchiveLimits(policy)) return
   const { archiveMaxAge, archiveMaxBytes } = policy
   const { sums, unlisted } = yield* sumUp(pass)
@@ -125,10 +143,10 @@ export const expireDue = Effect.fnUntraced(function*(pass: Pass) {
     }
     return archiveMaxBytes !== undefined && over > 0 ? `beyond ${sizeText(archiveMaxBytes)}` : undefined
   }
-  for (const { archives, day } of sums) {
+  for (const { archives, day, seen } of sums) {
     // A run ends after it has begun, so from here on everything is younger.
     if (archives === 0 || (over <= 0 && Date.parse(`${day}T00:00:00Z`) >= oldest)) continue
-    for (const archived of yield* listDay(store.root, day)) {
+    for (const archived of seen ?? (yield* listDay(pass, day)).archives) {
       const reason = reasonFor(archived)
       if (reason === undefined) continue
       if (ledger.expired.length >= budget.maxRemoved || (yield* isOver(pass))) ledger.left.toExpire++

@@ -2,7 +2,7 @@
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
-import { Files } from "../internal/Files.ts"
+import { type ByteEntry, type Entry, Files } from "../internal/Files.ts"
 import { eachEntry } from "../internal/io.ts"
 import { day as dayOf, isDay, isRunId, type RunId } from "../RunId.ts"
 import { type Pass, tellFailure } from "./Pass.ts"
@@ -25,24 +25,36 @@ export const isSettled = (mtimeNanos: bigint, readAt: number): boolean =>
   BigInt(readAt - grainMillis) * 1_000_000n > mtimeNanos
 
 /**
- * What lies in a directory of the store; nothing, where there is none. What lies behind a link belongs to somebody else,
+ * What of its own lies in a directory of the store; nothing, where there is none. What lies behind a link belongs to somebody else,
  * whatever it is, and what cannot be read is not known: of both the report tells.
  *
  * @internal
  */
-export const listPlace = Effect.fnUntraced(function*(pass: Pass, place: "runs" | "staging") {
+export const listPlace = Effect.fnUntraced(function*(
+  pass: Pass,
+  place: "runs" | "staging",
+  isOwn: (name: string) => boolean,
+  most = Number.POSITIVE_INFINITY
+) {
   const files = yield* Files
+  const found: Array<Entry> = []
+  const take = ({ kind, name: bytes }: ByteEntry) => {
+    const name = bytes.toString()
+    if (isOwn(name)) found.push({ name, kind })
+    return found.length < most
+  }
   const path = `${pass.store.root}/${place}`
   const astray = (kind: string) =>
     `${path} is a ${kind}, not a directory of the store; look what it is for, and remove it`
-  const entries = Effect.flatMap(
+  const listing = Effect.flatMap(
     files.lstat(path),
-    ({ kind }) => kind === "directory" ? files.readdir(path) : Effect.fail({ code: "ENOTDIR", message: astray(kind) })
+    ({ kind }) => kind === "directory" ? eachEntry(path, take) : Effect.fail({ code: "ENOTDIR", message: astray(kind) })
   )
-  return yield* Effect.catch(
-    entries,
-    ({ code, message }) => code === "ENOENT" ? Effect.succeed([]) : Effect.as(tellFailure(pass, place, message), [])
+  yield* Effect.catch(
+    listing,
+    ({ code, message }) => code === "ENOENT" ? Effect.void : tellFailure(pass, place, message)
   )
+  return found
 })
 
 /**
@@ -61,7 +73,7 @@ export const discover = Effect.fnUntraced(function*(pass: Pass) {
   const { session, store, until } = pass
   const files = yield* Files
   const runs = `${store.root}/runs`
-  const days = (yield* listPlace(pass, "runs")).map((entry) => entry.name).filter(isDay).sort()
+  const days = (yield* listPlace(pass, "runs", isDay)).map(({ name }) => name).sort()
   const known = new Map((yield* session.days).map((day) => [day.day, day]))
   const there = new Set(days)
   for (const day of known.keys()) if (!there.has(day)) yield* session.dropDay(day)

@@ -6,6 +6,15 @@ import { Files, Flags } from "../internal/Files.ts"
 import { writeNew } from "../internal/io.ts"
 import { Locks } from "../internal/Locks.ts"
 
+/** The seal of the index is written here, which must not end up in a file that has a name elsewhere. */
+const giveUpShared = Effect.fnUntraced(function*(path: string) {
+  const files = yield* Files
+  const there = yield* Effect.result(files.lstat(path))
+  if (Result.isSuccess(there) && there.success.kind === "file" && there.success.nlink > 1) {
+    yield* Effect.ignore(files.unlink(path))
+  }
+})
+
 /**
  * Whether this pass may go on. The lock only saves two passes from doing the same work: what protects bundles is the
  * claim on each. So where it cannot be made or locked, on a full disk above all, the pass goes on without; so does a dry
@@ -21,6 +30,7 @@ export const take = Effect.fnUntraced(function*(
   const locks = yield* Locks
   const path = `${root}/retention.lock`
   const open = Effect.acquireRelease(files.open(path, Flags.lock), files.close)
+  if (!options.dryRun) yield* giveUpShared(path)
   const make = options.dryRun ? Effect.void : Effect.ignore(writeNew(path, ""))
   const fd = yield* open.pipe(
     Effect.catchIf((errno) => errno.code === "ENOENT", () => Effect.andThen(make, open)),

@@ -104,6 +104,8 @@ const checkNamed = Effect.fnUntraced(function*(day: string, named: Named, option
     : yield* checkAlone(path, id, options)
 })
 
+const isOwn = (name: string) => Place.idOf(name) !== undefined || Place.markedBy(replacedBy(name) ?? name) !== undefined
+
 /** So many of a day are read at a time. */
 const concurrency = 2
 
@@ -111,5 +113,9 @@ const concurrency = 2
 export const archives = (options: Options, heard: Heard): Stream.Stream<Finding, never, RunStore> =>
   Stream.unwrap(
     Effect.map(RunStore, ({ root }) =>
-      byDays(`${root}/archive`, (day, named) => checkNamed(day, named, options, heard), concurrency))
+      byDays(`${root}/archive`, {
+        isOwn,
+        concurrency,
+        check: (day, named) => checkNamed(day, named, options, heard)
+      }))
   )

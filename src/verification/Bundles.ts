@@ -2,8 +2,8 @@
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
-import { Files } from "../internal/Files.ts"
-import { replacedBy } from "../internal/io.ts"
+import { type ByteEntry, Files } from "../internal/Files.ts"
+import { eachEntry, replacedBy, requireDirectory } from "../internal/io.ts"
 import * as RecordLock from "../internal/RecordLock.ts"
 import { type Claim, Lease, type LeaseError } from "../Lease.ts"
 import type { Liveness } from "../Liveness.ts"
@@ -26,10 +26,18 @@ interface Defect {
 
 // == what the dead have left
 
-const namesIn = Effect.fnUntraced(function*(path: string) {
-  const files = yield* Files
-  const entries = yield* Effect.orElseSucceed(files.readdir(path), () => [])
-  return entries.map((entry) => entry.name)
+/** Somebody may have put a million of them there; once these have gone, others are found. */
+const most = 1000
+
+const namesIn = Effect.fnUntraced(function*(path: string, isTrace: (name: string) => boolean) {
+  const names: Array<string> = []
+  const take = (entry: ByteEntry) => {
+    const name = entry.name.toString()
+    if (isTrace(name)) names.push(name)
+    return names.length < most
+  }
+  yield* Effect.ignore(Effect.andThen(requireDirectory(path), eachEntry(path, take)))
+  return names
 })
 
 const unlink = Effect.fnUntraced(function*(path: string) {
@@ -49,16 +57,15 @@ const unlinkDraft = Effect.fnUntraced(function*(bundle: string, path: string) {
  */
 const tracesOf = Effect.fnUntraced(function*(dir: string): Effect.fn.Return<ReadonlyArray<Defect>> {
   const traces: Array<Defect> = []
-  for (const name of yield* namesIn(dir)) {
+  for (const name of yield* namesIn(dir, (name) => replacedBy(name) === "run.json")) {
     const where = `${dir}/${name}`
-    if (replacedBy(name) !== "run.json") continue
     traces.push({ fault: Fault.Leftover(), where, mend: () => unlinkDraft(dir, where) })
   }
-  for (const name of yield* namesIn(`${dir}/holders`)) {
+  const isOfHolder = (name: string) => (replacedBy(name) ?? name).endsWith(".json")
+  for (const name of yield* namesIn(`${dir}/holders`, isOfHolder)) {
     const where = `${dir}/holders/${name}`
-    const mend = () => unlink(where)
-    if (name.endsWith(".json")) traces.push({ fault: Fault.StaleHolder(), where, mend })
-    else if (replacedBy(name)?.endsWith(".json") === true) traces.push({ fault: Fault.Leftover(), where, mend })
+    const fault = name.endsWith(".json") ? Fault.StaleHolder() : Fault.Leftover()
+    traces.push({ fault, where, mend: () => unlink(where) })
   }
   return traces
 })

@@ -4,7 +4,8 @@ import * as Result from "effect/Result"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import * as ArchivePlace from "../internal/ArchivePlace.ts"
-import { Files } from "../internal/Files.ts"
+import { type ByteEntry, Files } from "../internal/Files.ts"
+import { eachEntry, requireDirectory } from "../internal/io.ts"
 import * as PassLock from "../retention/PassLock.ts"
 import * as RunId from "../RunId.ts"
 import { type Day, type IndexBroken, type Row, RunIndex } from "../RunIndex.ts"
@@ -79,11 +80,13 @@ const mtimeOf = Effect.fnUntraced(function*(path: string) {
 })
 
 const idsIn = Effect.fnUntraced(function*(path: string, day: string) {
-  const files = yield* Files
-  const entries = yield* files.readdir(path).pipe(
-    Effect.catchIf((errno) => errno.code === "ENOENT", () => Effect.succeed([]))
-  )
-  return new Set(entries.map(({ name }) => name).filter(RunId.isRunId).filter((id) => RunId.day(id) === day))
+  const ids = new Set<RunId.RunId>()
+  const take = (entry: ByteEntry) => {
+    const name = entry.name.toString()
+    if (RunId.isRunId(name) && RunId.day(name) === day) ids.add(name)
+  }
+  yield* Effect.catchIf(eachEntry(path, take), (errno) => errno.code === "ENOENT", () => Effect.void)
+  return ids
 })
 
 /**
@@ -109,10 +112,12 @@ const compare = Effect.fnUntraced(function*(root: string, known: Known): Effect.
   never,
   RunStore
 > {
-  const files = yield* Files
-  const entries = yield* Effect.orElseSucceed(files.readdir(`${root}/runs`), () => [])
-  const onDisk = entries.filter(({ kind, name }) => kind === "directory" && RunId.isDay(name))
-  const days = new Set([...onDisk.map(({ name }) => name), ...known.days.keys(), ...known.rows.keys()])
+  const days = new Set([...known.days.keys(), ...known.rows.keys()])
+  const take = (entry: ByteEntry) => {
+    const name = entry.name.toString()
+    if (entry.kind === "directory" && RunId.isDay(name)) days.add(name)
+  }
+  yield* Effect.ignore(Effect.andThen(requireDirectory(`${root}/runs`), eachEntry(`${root}/runs`, take)))
   const behind = { gone: 0, missing: 0 }
   const wrong = { gone: 0, missing: 0, different: 0 }
   for (const day of days) {

@@ -3,7 +3,8 @@ import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import * as Stream from "effect/Stream"
 import * as ArchivePlace from "../internal/ArchivePlace.ts"
-import { Files, type Kind } from "../internal/Files.ts"
+import { type ByteEntry, Files, type Kind } from "../internal/Files.ts"
+import { eachEntry } from "../internal/io.ts"
 import { isStuck } from "../internal/TrashQueue.ts"
 import { Lease } from "../Lease.ts"
 import * as RunId from "../RunId.ts"
@@ -29,21 +30,23 @@ export interface Listed {
 
 const nothing: Listed = { entries: [], findings: [] }
 
-/**
- * What is in a directory, by name; one that is not there has nothing in it, and a link is not followed.
- *
- * @internal
- */
-export const list = Effect.fnUntraced(function*(path: string): Effect.fn.Return<Listed> {
+/** What is wanted of a directory, by name; one that is not there has nothing in it, and a link is not followed. */
+const gather = Effect.fnUntraced(function*(
+  path: string,
+  isWanted: (name: string) => boolean
+): Effect.fn.Return<Listed> {
   const files = yield* Files
   const there = yield* Effect.result(files.lstat(path))
   // Something else in its place is found where that place is looked at.
   if (Result.isSuccess(there) && there.success.kind !== "directory") return nothing
-  return yield* files.readdir(path).pipe(
-    Effect.map((entries): Listed => ({
-      entries: entries.map(({ kind, name }) => ({ name, kind, path: `${path}/${name}` })).sort((left, right) =>
-        left.name < right.name ? -1 : 1
-      ),
+  const entries: Array<Named> = []
+  const take = ({ kind, name: bytes }: ByteEntry) => {
+    const name = bytes.toString()
+    if (isWanted(name)) entries.push({ name, kind, path: `${path}/${name}` })
+  }
+  return yield* eachEntry(path, take).pipe(
+    Effect.map((): Listed => ({
+      entries: entries.sort((left, right) => left.name < right.name ? -1 : 1),
       findings: []
     })),
     Effect.catch(({ code, message }) =>
@@ -54,15 +57,40 @@ export const list = Effect.fnUntraced(function*(path: string): Effect.fn.Return<
   )
 })
 
+/** Somebody may have put a million things there; more of them than this need not be told one by one. */
+const most = 100
+
+/** What is in a directory, and of what is none of the store's some. */
+const list = Effect.fnUntraced(function*(path: string, isOwn: (name: string) => boolean) {
+  let strange = 0
+  const { entries, findings } = yield* gather(path, (name) => isOwn(name) || ++strange <= most)
+  const crowd = strange > most ? [finding(Fault.Crowd({ entries: strange - most }), path)] : []
+  return { entries, findings: [...findings, ...crowd] } satisfies Listed
+})
+
 /** @internal */
 export const misplaced = (path: string, expected: "directory" | "file", kind: Kind | undefined) =>
   finding(Fault.Misplaced({ expected, kind: kind ?? "thing of an unknown kind" }), path)
 
 /** What is found in a directory, and of it. */
-const inside = <R>(path: string, look: (entries: Listed["entries"]) => Stream.Stream<Finding, never, R>) =>
+const inside = <R>(
+  path: string,
+  isOwn: (name: string) => boolean,
+  look: (entries: Listed["entries"]) => Stream.Stream<Finding, never, R>
+) =>
   Stream.unwrap(
-    Effect.map(list(path), ({ entries, findings }) => Stream.concat(Stream.fromIterable(findings), look(entries)))
+    Effect.map(
+      list(path, isOwn),
+      ({ entries, findings }) => Stream.concat(Stream.fromIterable(findings), look(entries))
+    )
   )
+
+interface Days<R> {
+  /** Whether a name in a day may be the store's own. */
+  readonly isOwn: (name: string) => boolean
+  readonly check: (day: string, named: Named) => Effect.Effect<ReadonlyArray<Finding>, never, R>
+  readonly concurrency: number
+}
 
 /**
  * What is found of whatever lies in the days below a directory, so many names of a day at a time.
@@ -71,19 +99,18 @@ const inside = <R>(path: string, look: (entries: Listed["entries"]) => Stream.St
  */
 export const byDays = <R>(
   path: string,
-  check: (day: string, named: Named) => Effect.Effect<ReadonlyArray<Finding>, never, R>,
-  concurrency: number
+  { check, concurrency, isOwn }: Days<R>
 ): Stream.Stream<Finding, never, R> => {
   const checkDay = (day: Named): Stream.Stream<Finding, never, R> => {
     if (!RunId.isDay(day.name)) return Stream.make(finding(Fault.Strange(), day.path))
     if (day.kind !== "directory") return Stream.make(misplaced(day.path, "directory", day.kind))
-    return inside(day.path, (entries) =>
+    return inside(day.path, isOwn, (entries) =>
       Stream.fromIterable(entries).pipe(
         Stream.mapEffect((named) => check(day.name, named), { concurrency }),
         Stream.flattenIterable
       ))
   }
-  return inside(path, (days) => Stream.flatMap(Stream.fromIterable(days), checkDay))
+  return inside(path, RunId.isDay, (days) => Stream.flatMap(Stream.fromIterable(days), checkDay))
 }
 
 // == the root
@@ -136,7 +163,11 @@ export type Heard = (id: RunId.RunId) => Effect.Effect<void>
 export const runs = (options: Options, heard: Heard): Stream.Stream<Finding, never, RunStore | Lease> =>
   Stream.unwrap(
     Effect.map(RunStore, ({ root }) =>
-      byDays(`${root}/runs`, (day, named) => checkNamed(day, named, options, heard), concurrency))
+      byDays(`${root}/runs`, {
+        isOwn: RunId.isRunId,
+        concurrency,
+        check: (day, named) => checkNamed(day, named, options, heard)
+      }))
   )
 
 // == staging
@@ -189,25 +220,43 @@ const checkStaged = Effect.fnUntraced(function*(named: Named, options: Options) 
   return [finding(fault, path, { id: name, outcome })]
 })
 
+const isStagedName = (name: string) => RunId.isRunId(name) || ArchivePlace.idOf(name) !== undefined
+
 /** @internal */
 export const staging = (options: Options): Stream.Stream<Finding, never, RunStore | Lease> =>
   Stream.unwrap(
     Effect.map(RunStore, ({ root }) =>
-      inside(`${root}/staging`, (entries) =>
+      inside(`${root}/staging`, isStagedName, (entries) =>
         Stream.fromIterable(entries).pipe(
-          Stream.mapEffect((named) => checkStaged(named, options)),
+          Stream.mapEffect((named) =>
+            checkStaged(named, options)
+          ),
           Stream.flattenIterable
         )))
   )
 
 // == trash
 
+/** What would not go, and how much there is beside it. */
+const listTrash = Effect.fnUntraced(function*(path: string) {
+  let stuck = 0
+  let waiting = 0
+  const { entries, findings } = yield* gather(path, (name) => {
+    if (isStuck(name) && ++stuck <= most) return true
+    waiting++
+    return false
+  })
+  return { entries, findings, waiting }
+})
+
 const trashOutcomes = Effect.fnUntraced(function*(root: string) {
+  const files = yield* Files
   const { failed, left } = yield* TrashSweep.sweepAll(root)
   const reasonFor = (path: string) => failed.find((each) => each.path.startsWith(path))?.reason ?? "it is still there"
-  const { entries } = yield* list(`${root}/trash`)
-  const outcomeOf = ({ path }: Named) =>
-    entries.some((entry) => entry.path === path) ? Outcome.Failed({ reason: reasonFor(path) }) : Outcome.Mended()
+  const outcomeOf = Effect.fnUntraced(function*({ path }: Named) {
+    const isThere = yield* Effect.isSuccess(files.lstat(path))
+    return isThere ? Outcome.Failed({ reason: reasonFor(path) }) : Outcome.Mended()
+  })
   const [first] = failed
   const ofWaiting = left === 0 ? Outcome.Mended() : Outcome.Failed({
     reason: `${left} of the trash would not go: ${first === undefined ? "try again" : first.reason}`
@@ -215,22 +264,24 @@ const trashOutcomes = Effect.fnUntraced(function*(root: string) {
   return { outcomeOf, ofWaiting }
 })
 
-const untouched = { outcomeOf: () => Outcome.Left(), ofWaiting: Outcome.Left() }
+const untouched = { outcomeOf: () => Effect.succeed<Outcome>(Outcome.Left()), ofWaiting: Outcome.Left() }
 
 /** Comes after everything that may put something into the trash. */
 export const trash = (options: Options): Stream.Stream<Finding, never, RunStore> =>
   Stream.fromIterableEffect(Effect.gen(function*() {
     const { root } = yield* RunStore
-    const { entries, findings } = yield* list(`${root}/trash`)
-    if (entries.length === 0) return findings
+    const { entries, findings, waiting } = yield* listTrash(`${root}/trash`)
+    if (entries.length + waiting === 0) return findings
     const { ofWaiting, outcomeOf } = options.repair || options.removeUnreadable ? yield* trashOutcomes(root) : untouched
-    const stuck = entries.filter(({ name }) => isStuck(name))
-    const waiting = entries.length - stuck.length
+    const stuck = yield* Effect.forEach(
+      entries,
+      (entry) => Effect.map(outcomeOf(entry), (outcome) => finding(Fault.Stuck(), entry.path, { outcome }))
+    )
     return [
       ...findings,
       ...waiting === 0
         ? []
         : [finding(Fault.Waiting({ entries: waiting }), `${root}/trash`, { outcome: ofWaiting })],
-      ...stuck.map((entry) => finding(Fault.Stuck(), entry.path, { outcome: outcomeOf(entry) }))
+      ...stuck
     ]
   }))
