@@ -202,12 +202,8 @@ export const remove = Effect.fnUntraced(function*(root: string, id: RunId.RunId)
   yield* Effect.ignore(files.rmdir(dayOf(root, id)))
 })
 
-/**
- * Takes an archive away that nobody has to do with at this moment, and says whether it has gone by this.
- *
- * @internal
- */
-export const removeAlone = Effect.fnUntraced(
+/** Takes an archive away that nobody has to do with at this moment, and says whether it has gone by this. */
+const removeAlone = Effect.fnUntraced(
   function*(root: string, id: RunId.RunId) {
     const locked = yield* lock(pathOf(root, id))
     if (typeof locked === "string") return false
