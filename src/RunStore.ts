@@ -170,7 +170,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
   /** What lies where the bundle of an id should be; a link on the way there is as bad as one in its place. */
   const lookAt = Effect.fnUntraced(function*(id: RunId.RunId) {
     const files = yield* Files
-    for (const path of [runs, `${runs}/${RunId.day(id)}`, dir(id)]) {
+    for (const path of [dir(id), runs, `${runs}/${RunId.day(id)}`]) {
       const there = yield* Effect.result(files.lstat(path))
       if (Result.isFailure(there)) return undefined
       if (there.success.kind !== "directory") return there.success.kind

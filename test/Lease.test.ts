@@ -88,7 +88,10 @@ describe("kernel leases", () => {
         }
         NFS.rmdirSync(`${target.dir}/holders`)
         NFS.symlinkSync("nowhere", `${target.dir}/holders`)
-        for (const way of ways) assert.strictEqual(yield* reasonOf(Effect.scoped(way)), "System")
+        for (const [nth, way] of ways.entries()) {
+          // Who claims reads the names of others first.
+          assert.strictEqual(yield* reasonOf(Effect.scoped(way)), nth === 1 ? "System" : "Undecided")
+        }
         assert.isFalse(NFS.existsSync(`${target.dir}/nowhere`))
       })
     ))
