@@ -109,6 +109,10 @@ export const mutants: ReadonlyArray<Mutant> = [
     "return Result.isSuccess(there) && sameFile(info, there.success) ? { fd, info } : undefined",
     "return Result.isSuccess(there) ? { fd, info } : undefined"
   ]),
+  mutant("a lock that failed is not one that was granted", "internal/RecordLock.ts", ["LeaseDoubts"], [
+    "({ code }) => cannotLock(code)",
+    "() => true"
+  ]),
   mutant("a record of a newer version is not written over", "internal/RecordFile.ts", ["LeaseDoubts"], [
     "error.reason._tag === \"NewerVersion\" || error.reason._tag === \"NotAFile\" ? undefined : known",
     "known"
