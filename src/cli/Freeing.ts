@@ -7,7 +7,7 @@ import { RunStore } from "../RunStore.ts"
 import * as TrashSweep from "../TrashSweep.ts"
 import { formatBytes } from "../Units.ts"
 import { Json } from "./Context.ts"
-import { harmless, printJson, warn } from "./Output.ts"
+import { printJson, warn } from "./Output.ts"
 import { errorName, exitBy, type Failed, findAll } from "./Several.ts"
 
 interface Failure<E> {
@@ -34,7 +34,7 @@ export const takeFromAll = Effect.fnUntraced(function*<A, E extends Failed, R>(
   const failures: Array<Failure<E | (typeof missing)[number]["error"]>> = []
   const fail = (failure: (typeof failures)[number]) => {
     failures.push(failure)
-    return isJson ? Effect.void : warn(harmless(failure.error.message))
+    return isJson ? Effect.void : warn(failure.error.message)
   }
   yield* Effect.forEach(missing, fail)
   for (const id of ids) {
@@ -74,7 +74,7 @@ export const giveBack = Effect.fnUntraced(function*<A, E extends Failed>(
     const failed = failures.map(({ error, name }) => ({ id: name, error: errorName(error), message: error.message }))
     yield* printJson(options.document(done, { failed, undeleted, freedBytes }))
   } else {
-    for (const { path, reason } of undeleted) yield* warn(harmless(`${path} could not be deleted: ${reason}`))
+    for (const { path, reason } of undeleted) yield* warn(`${path} could not be deleted: ${reason}`)
     if (options.tookAny) yield* Console.error(`${formatBytes(freedBytes)} given back`)
   }
   yield* exitBy(failures.map(({ error }) => error))

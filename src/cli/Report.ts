@@ -3,7 +3,7 @@ import * as Cause from "effect/Cause"
 import * as Console from "effect/Console"
 import * as Effect from "effect/Effect"
 import * as ExitCode from "./ExitCode.ts"
-import { harmless } from "./Output.ts"
+import { harmless, toJson } from "./Output.ts"
 
 /** The parser may be what failed, so this is asked of the words themselves. */
 const wantsJson = () => {
@@ -27,7 +27,7 @@ const messageOf = (error: unknown): string => error instanceof Error ? error.mes
 
 const say = Effect.fnUntraced(function*(error: string, text: string) {
   const message = text.replaceAll(/\s*\n\s*/g, " ")
-  yield* Console.error(wantsJson() ? JSON.stringify({ error, message }) : `leasehold: ${harmless(message)}`)
+  yield* Console.error(wantsJson() ? toJson({ error, message }) : `leasehold: ${harmless(message)}`)
 })
 
 /** Says what went wrong, unless it has been said, and turns it into an exit code. */

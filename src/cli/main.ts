@@ -9,14 +9,15 @@ import type * as Entry from "./Entry.ts"
 import { usage } from "./ExitCode.ts"
 
 const [, , word = ""] = process.argv
-const { NODE_OPTIONS = "", XDG_CACHE_HOME } = process.env
+const { NODE_OPTIONS = "", XDG_CACHE_HOME = "" } = process.env
 
 // V8 does not take what it has compiled with other flags, and has a tag for them that is looked up only where there are any.
 const hasFlags = process.execArgv.length > 0 || NODE_OPTIONS !== ""
 const flags = hasFlags ? `-${process.getBuiltinModule("node:v8").cachedDataVersionTag()}` : ""
 
 const cache = NodePath.join(
-  XDG_CACHE_HOME ?? NodePath.join(NodeOs.homedir(), ".cache"),
+  // The XDG rules have a relative path ignored, and an empty one would be the directory that this is started in.
+  NodePath.isAbsolute(XDG_CACHE_HOME) ? XDG_CACHE_HOME : NodePath.join(NodeOs.homedir(), ".cache"),
   "leasehold",
   `${process.version}-${process.arch}${flags}`,
   /^[a-z]+$/.test(word) ? word : "other"

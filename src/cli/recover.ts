@@ -28,7 +28,7 @@ const say = (outcome: Outcome, isNamed: boolean): Effect.Effect<void> => {
     case "Gone":
       return isNamed ? warn(`${outcome.id} has been removed`) : Effect.void
     case "Failed":
-      return warn(harmless(outcome.error.message))
+      return warn(outcome.error.message)
   }
 }
 
@@ -78,7 +78,7 @@ export const recover = Command.make("recover", { runs: runNames({ min: 0 }) }).p
     const isJson = yield* Json
     const isNamed = runs.length > 0
     const { entries, missing } = yield* findAll(runs)
-    if (!isJson) yield* Effect.forEach(missing, ({ error }) => warn(harmless(error.message)))
+    if (!isJson) yield* Effect.forEach(missing, ({ error }) => warn(error.message))
     const recovering = isNamed
       ? Stream.mapEffect(Stream.fromIterable(entries), Recovery.recoverEntry)
       : Recovery.recoverAll

@@ -14,7 +14,7 @@ import { UsageError } from "./ExitCode.ts"
 import { flagsOf } from "./Flags.ts"
 import { checkJob, job, jobOptions, noTelemetry, retentionOf, retentionOption } from "./Job.ts"
 import { mark } from "./Mark.ts"
-import { harmless, warn } from "./Output.ts"
+import { warn } from "./Output.ts"
 
 /** The recorded command, where it can be run again as it was: what was redacted is not known any more. */
 const recordedCommand = Effect.fnUntraced(function*({ command, id }: RunRecord) {
@@ -69,7 +69,7 @@ const sayIfLive = Effect.fnUntraced(function*(id: RunId) {
   const entry = yield* store.get(id)
   const liveness = yield* store.liveness(entry)
   if (liveness._tag === "Live") {
-    yield* warn(harmless(`${entry.id} is still at work; its artifacts are copied as they are at this moment`))
+    yield* warn(`${entry.id} is still at work; its artifacts are copied as they are at this moment`)
   }
 })
 
