@@ -1,6 +1,7 @@
 /** What somebody has put in the place of what a run writes, or of the directories that it writes in. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
 import * as Result from "effect/Result"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
@@ -8,6 +9,7 @@ import * as NodeChildProcess from "node:child_process"
 import * as NFS from "node:fs"
 import * as Child from "../src/Child.ts"
 import { mark } from "../src/cli/Mark.ts"
+import { Files, type FilesApi, node } from "../src/internal/Files.ts"
 import * as Retention from "../src/Retention.ts"
 import * as Run from "../src/Run.ts"
 import * as RunArchive from "../src/RunArchive.ts"
@@ -19,7 +21,7 @@ import * as Verification from "../src/Verification.ts"
 import { giveToNobody, isRoot } from "./fixtures/trees.ts"
 import { names, recordAt } from "./support/CommandLine.ts"
 import { bundle, type Made } from "./support/Fabricate.ts"
-import { inStore, traces, type World } from "./support/Stores.ts"
+import { inStore, makeStore, traces, withRoot, type World } from "./support/Stores.ts"
 import { hour } from "./support/Time.ts"
 
 interface Place extends Made {
@@ -260,4 +262,68 @@ describe("a link in the place of a directory of the store", () => {
         assert.include((yield* unchanged(place, Effect.flip(run))).message, "staging: is not a directory")
       })
     ))
+})
+
+describe("in the place of a file that is read", () => {
+  const sparse = (path: string) => {
+    NFS.writeFileSync(path, "")
+    NFS.truncateSync(path, 10 * 1024 ** 3)
+  }
+  const large: ReadonlyArray<readonly [string, (path: string) => void, boolean?]> = [
+    ["200 MB", (path) => NFS.writeFileSync(path, Buffer.alloc(200_000_000, "{"))],
+    ["a hole of 10 GB", sparse],
+    ["a FIFO", (path) => make("mkfifo", path)],
+    ["a directory", (path) => NFS.mkdirSync(path)],
+    ["a socket", (path) => make("python3", "-c", socket, path)],
+    ["a device without an end", (path) => make("mknod", path, "c", "1", "5"), isRoot]
+  ]
+  const readable = ["run.json", "holders/one.json", "lease", "logs/events.jsonl"]
+
+  it.live.each(large.filter(([_, __, can = true]) => can))(
+    "%s is not read whole, nor waited for",
+    ([_, plant]) =>
+      beside((place) =>
+        Effect.gen(function*() {
+          let bytes = 0
+          // A lease may be as large as it likes, since nothing of it is read.
+          let isFile = false
+          const counting: FilesApi = {
+            ...node,
+            read: (...args) => Effect.tap(node.read(...args), (count) => Effect.sync(() => void (bytes += count)))
+          }
+          const made = readable.map((name) => {
+            const { dir, id } = bundle(place.root, { startedAt: Date.now() - hour, status: "running" })
+            NFS.mkdirSync(`${dir}/logs`)
+            NFS.rmSync(`${dir}/${name}`, { force: true })
+            plant(`${dir}/${name}`)
+            isFile = NFS.lstatSync(`${dir}/${name}`).isFile()
+            return id
+          })
+          const states = yield* Effect.gen(function*() {
+            const store = yield* RunStore.RunStore
+            yield* Stream.runDrain(Verification.check())
+            yield* Retention.run({ policy: { all: true } })
+            return yield* Effect.forEach(made, (id) => Effect.result(Effect.flatMap(store.get(id), store.liveness)))
+          }).pipe(Effect.provideService(Files, counting))
+          // What is in a log keeps nothing from going.
+          const tags = states.map((state) => Result.isSuccess(state) ? state.success._tag : "gone")
+          assert.deepStrictEqual(tags, ["Unknown", "Unknown", isFile ? "gone" : "Unknown", "gone"])
+          assert.isBelow(bytes, 3 * 1024 ** 2)
+        })
+      )
+  )
+
+  it.live.each(large.filter(([_, __, can = true]) => can))(
+    "%s for a store.json: the store is refused",
+    ([_, plant]) =>
+      withRoot((root) =>
+        Effect.gen(function*() {
+          makeStore(root)
+          NFS.rmSync(`${root}/store.json`)
+          plant(`${root}/store.json`)
+          const opened = Effect.scoped(Layer.build(RunStore.layer({ root, allowTemp: true })))
+          assert.strictEqual((yield* Effect.flip(opened)).reason._tag, "IllegibleFormat")
+        })
+      )
+  )
 })

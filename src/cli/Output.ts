@@ -11,11 +11,19 @@ export const paint = (format: Format, text: string): string =>
 
 const control = /[\p{Cc}\p{Zl}\p{Zp}\u202a-\u202e\u2066-\u2069]/gu
 
-/** Control characters, and those that turn the direction of writing, shown as escapes. */
-export const harmless = (text: string): string =>
-  text.replaceAll(control, (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`)
+/** What of these JSON leaves as it is. */
+const controlInJson = /[\u007f-\u009f\p{Zl}\p{Zp}\u202a-\u202e\u2066-\u2069]/gu
 
-export const printJson = (document: unknown): Effect.Effect<void> => Console.log(JSON.stringify(document, undefined, 2))
+const escaped = (character: string) => `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`
+
+/** Control characters, and those that turn the direction of writing, shown as escapes. */
+export const harmless = (text: string): string => text.replaceAll(control, escaped)
+
+/** It may be printed on a terminal, too. */
+export const toJson = (document: unknown, indent?: number): string =>
+  JSON.stringify(document, undefined, indent).replaceAll(controlInJson, escaped)
+
+export const printJson = (document: unknown): Effect.Effect<void> => Console.log(toJson(document, 2))
 
 /** Something that did not go well and does not end the command. */
 export const warn = (text: string): Effect.Effect<void> => Console.error(`leasehold: ${harmless(text)}`)

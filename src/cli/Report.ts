@@ -5,7 +5,7 @@ import * as Effect from "effect/Effect"
 import * as Logger from "effect/Logger"
 import { fromUnknown } from "../internal/Errno.ts"
 import * as ExitCode from "./ExitCode.ts"
-import { harmless } from "./Output.ts"
+import { harmless, toJson } from "./Output.ts"
 
 /** The parser may be what failed, so this is asked of the words themselves. */
 const wantsJson = () => {
@@ -31,7 +31,7 @@ const inOneLine = (text: string) => text.replaceAll(/\s*\n\s*/g, " ")
 
 const lineOf = (error: unknown): string => {
   const message = inOneLine(messageOf(error))
-  return wantsJson() ? JSON.stringify({ error: nameOf(error), message }) : `leasehold: ${harmless(message)}`
+  return wantsJson() ? toJson({ error: nameOf(error), message }) : `leasehold: ${harmless(message)}`
 }
 
 /** Says what went wrong, unless it has been said, and turns it into an exit code. */

@@ -46,6 +46,21 @@ describe("compiled files", () => {
       })
     ))
 
+  it.live.each(["", "cache", "../cache"])(
+    "are not kept below the directory of a start: %o",
+    (XDG_CACHE_HOME) =>
+      withRoot((root) =>
+        Effect.gen(function*() {
+          const [home, cwd] = [`${root}-home`, `${root}-cwd/in`]
+          NFS.mkdirSync(home)
+          NFS.mkdirSync(cwd, { recursive: true })
+          yield* run(root, hello, { cwd, env: { HOME: home, XDG_CACHE_HOME } })
+          assert.isNotEmpty(filesIn(`${home}/.cache/leasehold`))
+          assert.deepStrictEqual(filesIn(`${root}-cwd`), [])
+        })
+      )
+  )
+
   const damages: ReadonlyArray<readonly [string, (path: string) => void]> = [
     ["is empty", (path) => NFS.writeFileSync(path, "")],
     ["was cut off", (path) => NFS.truncateSync(path, NFS.statSync(path).size - 8)],
