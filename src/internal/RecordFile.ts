@@ -66,12 +66,7 @@ export const update = Effect.fnUntraced(
     change: (record: RunRecord) => RunRecord,
     options?: UpdateOptions
   ): Effect.fn.Return<RunRecord, Errno | RecordError, Scope.Scope> {
-    // What cannot be opened has nothing to lock; what is wrong with it is for the reading to say.
-    const locked = yield* Effect.catchIf(
-      RecordLock.take(bundle, options),
-      (errno) => errno.call === "open",
-      () => Effect.undefined
-    )
+    const locked = yield* RecordLock.takeIfOpen(bundle, options)
     const path = pathOf(bundle)
     const text = locked === undefined ? readText(path, maxBytes) : readOpened(locked, path, maxBytes)
     const current = yield* decoded(text, options?.known)

@@ -65,3 +65,15 @@ export const take = Effect.fnUntraced(function*(
   }
   return yield* new Errno({ code: "EBUSY", call: "lock", path, cause: new Error("another process keeps writing it") })
 })
+
+/**
+ * The same, or nothing where the record cannot be opened: then there is nothing to lock, and what is wrong with it is for
+ * the reading to say.
+ *
+ * @internal
+ */
+export const takeIfOpen = (
+  bundle: string,
+  options?: { readonly brief?: boolean | undefined }
+): Effect.Effect<Opened | undefined, Errno, Scope.Scope> =>
+  Effect.catchIf(take(bundle, options), ({ call }) => call === "open", () => Effect.undefined)

@@ -51,14 +51,6 @@ const unwritten = (record: RunRecord): ReadonlyArray<NotUndone> =>
     message: "was undone, and that could not be written down"
   }))
 
-/** Who may not write the record goes without its lock, as those do who change it. */
-const lock = (dir: string, brief: boolean) =>
-  Effect.catchIf(
-    RecordLock.take(dir, { brief }),
-    ({ code }) => code === "EACCES" || code === "ENOENT",
-    () => Effect.void
-  )
-
 /** Undoes one thing after another; the last step is made under the lock under which nothing was found to be left. */
 const leave = <Stay, E, R, E2>(
   root: string,
@@ -71,7 +63,7 @@ const leave = <Stay, E, R, E2>(
     const done = new Set<string>()
 
     const step = Effect.scoped(Effect.gen(function*() {
-      yield* lock(dir, until !== undefined)
+      yield* RecordLock.takeIfOpen(dir, { brief: until !== undefined })
       const record = yield* Effect.fromResult(yield* RecordFile.read(dir))
       const why = yield* stays(record)
       if (why !== undefined) return { _tag: "Stays", why } as const

@@ -124,7 +124,7 @@ export const mutants: ReadonlyArray<Mutant> = [
     "const record = claim.record"
   ]),
   mutant("nobody changes the record while its bundle goes", "internal/Withdrawal.ts", ["model/Walk"], [
-    "yield* lock(dir, until !== undefined)",
+    "yield* RecordLock.takeIfOpen(dir, { brief: until !== undefined })",
     ""
   ]),
   mutant("a pin keeps", "RetentionFacts.ts", ["RetentionDecision", "Retention"], [
