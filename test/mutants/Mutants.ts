@@ -292,5 +292,27 @@ export const mutants: ReadonlyArray<Mutant> = [
   mutant("an id from outside never comes near a path", "RunId.ts", ["RunId"], [
     "export const isRunId = (text: string): text is RunId => !Number.isNaN(instantOf(text))",
     "export const isRunId = (text: string): text is RunId => text.length > 20"
+  ]),
+
+  // == what others have put there
+  mutant("a log with a second name is not written on", "internal/OwnFile.ts", ["Planted"], [
+    "kind === \"file\" && nlink <= 1 && uid === user",
+    "kind === \"file\" && uid === user"
+  ]),
+  mutant("an index with a second name is not written to", "internal/IndexFile.ts", ["Planted"], [
+    "if (held.nlink > 1) return yield* refuse(\"index.db has a second name\")",
+    ""
+  ]),
+  mutant("no bundle is published behind a link", "internal/BundleBuilder.ts", ["Planted", "RunStore"], [
+    "  yield* checkWay(day.slice(0, day.lastIndexOf(\"/\")))\n  yield* checkWay(day)\n",
+    ""
+  ]),
+  mutant("no holder is read or written behind a link", "Holder.ts", ["Planted"], [
+    "  yield* requireDirectory(directory)\n  yield* eachEntry",
+    "  yield* eachEntry"
+  ]),
+  mutant("the last whole copy of a run stays", "retention/Archives.ts", ["RetentionArchiveLimits"], [
+    "if (beside === \"something\") return \"kept\"",
+    ""
   ])
 ]
