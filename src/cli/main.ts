@@ -7,6 +7,7 @@ import * as NodePath from "node:path"
 import { load } from "../internal/CompiledFiles.ts"
 import { home } from "../internal/Home.ts"
 import type * as Entry from "./Entry.ts"
+import { version } from "./version.ts"
 import { isWord } from "./Words.ts"
 
 const [, , word = ""] = process.argv
@@ -33,6 +34,12 @@ const cache = userCache()
 // When there is nothing left to do, the kernel takes the memory back faster than node gives it.
 process.once("beforeExit", () => process.exit())
 
-const files = NodePath.join(import.meta.dirname, "command")
-const kept = cache === undefined ? undefined : { parent: NodePath.join(cache, "leasehold"), name: nameOfCache() }
-await (load(files, "Entry.cjs", kept) as typeof Entry).start()
+const startCommand = () => {
+  const files = NodePath.join(import.meta.dirname, "command")
+  const kept = cache === undefined ? undefined : { parent: NodePath.join(cache, "leasehold"), name: nameOfCache() }
+  return (load(files, "Entry.cjs", kept) as typeof Entry).start()
+}
+
+// What is asked for alone needs nothing of the others; with more words it is for the parser to say.
+if (word === "--version" && process.argv.length === 3) process.stdout.write(`leasehold v${version}\n`)
+else await startCommand()

@@ -357,7 +357,10 @@ describe("help", () => {
     withRoot((root) =>
       Effect.gen(function*() {
         const { version } = JSON.parse(NFS.readFileSync(`${import.meta.dirname}/../../package.json`, "utf8"))
-        assert.strictEqual((yield* run(root, ["--version"])).stdout, `leasehold v${version}\n`)
+        // Alone it needs no parser, and beside another word it does.
+        for (const words of [["--version"], ["--json", "--version"]]) {
+          assert.strictEqual((yield* run(root, words)).stdout, `leasehold v${version}\n`)
+        }
         for (const name of ["bash", "zsh", "fish"]) {
           const exit = yield* run(root, ["--completions", name])
           assert.deepStrictEqual([exit.code, exit.stderr], [0, ""])
