@@ -14,11 +14,14 @@ const make = (dir: string, id: string, path: string) => {
   NFS.writeFileSync(`${dir}/${path}`, textOf(id, path), { flag: "wx" })
 }
 
-/** Comes last, where whoever fills it may be killed. */
+/** Comes last and whole, where whoever fills it may be killed. */
 const mark = "artifacts/filled"
 
 export const fill = (dir: string, id: string): void => {
-  for (const path of [...lasting, ...passing, mark]) make(dir, id, path)
+  for (const path of [...lasting, ...passing]) make(dir, id, path)
+  const draft = `${dir}/${mark}-soon`
+  NFS.writeFileSync(draft, textOf(id, mark))
+  NFS.renameSync(draft, `${dir}/${mark}`)
 }
 
 /** Whether all of it was ever there. */

@@ -127,10 +127,12 @@ export const make = (actor: Actor) => {
       NFS.writeFileSync(`${dir}/${part}/${own}/file`, own)
     }
     if (role === "owner") rebuild(dir, id, `${dir}/artifacts/${own}`)
-    if (!deadly || isFilled(dir)) { for (const each of damage(dir, id, role === "joined")) wrong(each) }
+    // Who joins may come while the owner still fills it.
+    const isWhole = !deadly || isFilled(dir)
+    if (isWhole) { for (const each of damage(dir, id, role === "joined")) wrong(each) }
     const before = traces(dir, own)
     yield* turns(length)
-    for (const each of changed(before, traces(dir, own))) wrong(`changed while it was held: ${each}`)
+    if (isWhole) { for (const each of changed(before, traces(dir, own))) wrong(`changed while it was held: ${each}`) }
     for (const part of ["temp", "artifacts"]) NFS.rmSync(`${dir}/${part}/${own}`, { recursive: true })
     if (role === "owner") NFS.unlinkSync(`${dir}/artifacts/owner`)
     write("out", role, id)
