@@ -7,6 +7,7 @@ import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import { describe } from "../Holder.ts"
+import { commandLine } from "../internal/ShellWords.ts"
 import * as Signals from "../internal/Signals.ts"
 import * as Retention from "../Retention.ts"
 import { defaultBudget } from "../RetentionBudget.ts"
@@ -15,7 +16,7 @@ import type { PassEvent, Report } from "../RetentionReport.ts"
 import { untilPaid } from "../RetentionRounds.ts"
 import * as SqliteIndex from "../SqliteIndex.ts"
 import { BytesFromText, DurationFromText, formatBytes, formatDuration } from "../Units.ts"
-import { Json, Store } from "./Context.ts"
+import { AllowTemp, Json, Root, Store } from "./Context.ts"
 import { ExitWith } from "./ExitCode.ts"
 import { harmless, paint, printJson } from "./Output.ts"
 import { policyFlags, policyOf } from "./PolicyFlags.ts"
@@ -89,8 +90,10 @@ const line = (event: PassEvent, dryRun: boolean): string | undefined => {
   }
 }
 
+const inWords = (reason: string) => reason.replaceAll(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`)
+
 const counts = (reasons: Readonly<Record<string, number>>) =>
-  Object.entries(reasons).map(([reason, count]) => `${count} ${reason}`).join(", ")
+  Object.entries(reasons).map(([reason, count]) => `${count} ${inWords(reason)}`).join(", ")
 
 const some = (list: ReadonlyArray<unknown>) => list.length === 0 ? "" : String(list.length)
 
@@ -113,6 +116,16 @@ const summary = (report: Report): Effect.Effect<string> => {
   ])
 }
 
+/** The command that pays the debt, for the store that was named here. */
+const inThisStore = Effect.fnUntraced(function*(report: Report) {
+  const root = Option.match(yield* Root, { onNone: () => [], onSome: (path) => ["--root", path] })
+  const words = [...root, ...((yield* AllowTemp) ? ["--allow-temp"] : [])]
+  const { debt } = report
+  return debt === null || words.length === 0
+    ? report
+    : { ...report, debt: { ...debt, pay: `${debt.pay} ${commandLine(words)}` } }
+})
+
 /** A signal ends the pass at a safe point, and what it did so far is said. */
 const stoppedBySignal = Effect.gen(function*() {
   const stop = yield* Deferred.make<void>()
@@ -129,7 +142,7 @@ export const prune = Command.make("prune", flags).pipe(
     const policy = yield* policyOf(given)
     const isJson = yield* Json
     const { dryRun } = given
-    const report = yield* Effect.scoped(Effect.gen(function*() {
+    const pass = yield* Effect.scoped(Effect.gen(function*() {
       const stop = Deferred.await(yield* stoppedBySignal)
       const progress = yield* Progress.make
       const onEvent = Effect.fnUntraced(function*(event: PassEvent) {
@@ -143,6 +156,7 @@ export const prune = Command.make("prune", flags).pipe(
       const options: Retention.Options = { policy, budget, dryRun, stop, onEvent }
       return yield* (given.allTheWay ? untilPaid(options) : Retention.run(options))
     }))
+    const report = yield* inThisStore(pass)
     if (isJson) yield* printJson({ version: 1, ...report })
     else if (report.otherPass) yield* Console.error("another pass is at work in this store")
     else yield* Console.error(yield* summary(report))

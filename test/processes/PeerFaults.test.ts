@@ -67,7 +67,7 @@ describe("bundles whose record is missing or broken", () => {
         const report: Report = JSON.parse(pruned.stdout)
         assert.deepStrictEqual([pruned.code, removedBy(report), report.kept], [3, ids(good), { unknown: 3 }])
         assert.deepStrictEqual(report.debt?.reasons, { unknown: 3 })
-        assert.strictEqual(report.debt?.pay, "leasehold verify --remove-unreadable")
+        assert.strictEqual(report.debt?.pay, `leasehold verify --remove-unreadable --root ${root} --allow-temp`)
         const verified = yield* run(root, ["verify", "--json"])
         const found = JSON.parse(verified.stdout).findings.map(({ id }: { readonly id: string }) => id)
         assert.deepStrictEqual([verified.code, found], [1, damaged])
