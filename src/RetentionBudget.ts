@@ -17,8 +17,8 @@ import * as Result from "effect/Result"
  */
 export interface Budget {
   /**
-   * Bundles that are read, or measured for a limit in bytes, beside those that are removed. Sixteen times as many that
-   * were read before may be passed over.
+   * Bundles that are read or claimed, and as many again that are measured for a limit in bytes. Sixteen times as many
+   * that were read before may be passed over.
    */
   readonly maxLooked: number
   /** Bundles that are removed from the store. */

@@ -160,6 +160,8 @@ export interface Session {
   readonly remove: (id: RunId) => Answer<void>
   /** How many bundles are `unknown`. */
   readonly unknowns: Answer<number>
+  /** How many are not known to have finished, and how many of those nobody has read. */
+  readonly unfinished: Answer<{ readonly all: number; readonly unread: number }>
   readonly count: (where: { readonly endedBefore: number }, atMost: number) => Answer<number>
   /** Makes the session's work the index, and remembers what it looks like. */
   readonly commit: Answer<void>

@@ -7,6 +7,7 @@ import * as Result from "effect/Result"
 import * as Stream from "effect/Stream"
 import * as NFS from "node:fs"
 import * as DiskUsage from "../src/DiskUsage.ts"
+import { type FilesApi, node } from "../src/internal/Files.ts"
 import * as Retention from "../src/Retention.ts"
 import { decide } from "../src/RetentionDecision.ts"
 import type { BundleFacts } from "../src/RetentionFacts.ts"
@@ -15,6 +16,8 @@ import { type RunRecord, toMillis } from "../src/RunRecord.ts"
 import { type Entry, RunStore } from "../src/RunStore.ts"
 import * as SqliteIndex from "../src/SqliteIndex.ts"
 import * as TestLayers from "../src/testing/TestLayers.ts"
+import { failing, withFiles } from "./fixtures/sweeps.ts"
+import { watch } from "./support/Doors.ts"
 import { bundle, type Made, series } from "./support/Fabricate.ts"
 import { day, hour } from "./support/Time.ts"
 
@@ -147,5 +150,46 @@ describe("a limit in bytes", () => {
       const pass = Retention.run({ policy: { maxBytes: 8 * each }, budget: { ...large, maxRemoved: 64 } })
       const debts = [yield* pass, yield* pass, yield* pass].map(({ debt }) => debt?.passes ?? null)
       assert.deepStrictEqual([debts, all.filter(isThere).length], [[2, 1, null], 8])
+    }).pipe(Effect.provide(layers)))
+
+  it.live.each([[undefined], ["name"]] as const)(
+    "takes no bundle too many for one that could not be removed before, and was not measured (by groups: %s)",
+    ([groupBy]) =>
+      Effect.gen(function*() {
+        const { all, each } = yield* made(6)
+        const [first, second, ...others] = all
+        const refusing = failing("EACCES", "rename")
+        const rename: FilesApi["rename"] = (from, to) => from === first!.dir ? refusing : node.rename(from, to)
+        const refused = yield* Retention.run({ policy: { maxBundles: 5 } }).pipe(withFiles({ rename }))
+        assert.deepStrictEqual([refused.failed.length, isThere(first!), isThere(second!)], [1, true, false])
+        yield* Retention.run({ policy: { maxBytes: 4 * each + 1, ...(groupBy === undefined ? {} : { groupBy }) } })
+        assert.deepStrictEqual([first!, ...others].map(isThere), [false, true, true, true, true])
+      }).pipe(Effect.provide(layers))
+  )
+
+  it.live("measures what takes too long once in a pass, and then the others", () =>
+    Effect.gen(function*() {
+      const { all, each } = yield* made(20)
+      const { id } = all.at(-1)!
+      let tries = 0
+      const slow = watch((call, [path]) =>
+        Effect.suspend(() => {
+          if (call !== "open" || path?.endsWith(id) !== true) return Effect.void
+          tries++
+          return Effect.sleep("1600 millis")
+        })
+      )
+      const report = yield* Retention.run({ policy: { maxBytes: 4 * each }, budget: { maxTime: "3 seconds" } }).pipe(
+        slow
+      )
+      assert.deepStrictEqual([tries, report.removed.length > 0], [1, true])
+    }).pipe(Effect.provide(layers)))
+
+  it.live("counts no run as unmeasured that the pass is a part of", () =>
+    Effect.gen(function*() {
+      const { all } = yield* made(3)
+      const { id } = all.at(-1)!
+      const report = yield* Retention.run({ policy: { maxBytes: "1 GiB" }, own: id })
+      assert.isNull(report.debt)
     }).pipe(Effect.provide(layers)))
 })

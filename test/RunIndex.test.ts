@@ -345,6 +345,7 @@ describe("questions", () => {
     untrimmed: [/^SEARCH bundle USING INDEX bundle_untrimmed \(\(ends,id\)>\(\?,\?\)\)$/],
     newestFinished: [/^SEARCH bundle USING INDEX bundle_finished \(ends<\?\)$/],
     count: [/^CO-ROUTINE/, /^SEARCH bundle USING INDEX bundle_ends \(ends<\?\)$/, /^SCAN \(subquery/],
+    unfinished: [/^SCAN bundle USING INDEX bundle_unsettled$/],
     ahead: [/^SEARCH bundle USING COVERING INDEX bundle_claims \(ended_at>\?\)$/],
     idsOfDay: [/^SEARCH bundle USING COVERING INDEX sqlite_autoindex_bundle_1 \(id>\? AND id<\?\)$/],
     remove: [/^SEARCH bundle USING INDEX sqlite_autoindex_bundle_1 \(id=\?\)$/]

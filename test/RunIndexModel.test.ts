@@ -103,6 +103,10 @@ const answersOf = ({ days, rows }: Model) => {
       unmeasured: unmeasured.length
     },
     unknowns: all.filter(({ state }) => state === "unknown").length,
+    unfinished: {
+      all: all.length - finished.length,
+      unread: all.filter(({ lookedAt, state }) => state !== "finished" && lookedAt === 0).length
+    },
     unsettled: all.filter(({ state }) => state !== "finished").sort(bySight).slice(0, 3),
     behind: all.slice(3, 6),
     newest: finished.filter((each) => position(each).endedAt < 3).slice(0, 3),
@@ -120,6 +124,7 @@ const answersFrom = (session: Session) =>
       days: yield* session.days,
       totals: yield* session.totals(1),
       unknowns: yield* session.unknowns,
+      unfinished: yield* session.unfinished,
       unsettled: yield* session.unsettled(3),
       behind: all[2] === undefined ? [] : yield* session.oldest(position(all[2]), 3),
       newest: yield* session.newestFinished(3, 3),

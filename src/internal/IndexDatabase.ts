@@ -98,6 +98,8 @@ export const queries = {
   untrimmed: `SELECT rowid, ${columns} FROM bundle WHERE state = 'finished' AND trimmed = 0 AND (ends, id) > (?, ?)
     ORDER BY ends, id LIMIT ?`,
   count: "SELECT count(*) AS count FROM (SELECT 1 FROM bundle WHERE ends < ? LIMIT ?)",
+  unfinished: `SELECT count(*) AS unfinished, count(*) FILTER (WHERE looked_at = 0) AS unread FROM bundle
+    WHERE state <> 'finished'`,
   ahead: "SELECT count(*) AS ahead FROM bundle WHERE ended_at > ?",
   idsOfDay: "SELECT id FROM bundle WHERE id > ? AND id < ?",
   remove: "DELETE FROM bundle WHERE id = ?"
@@ -274,6 +276,10 @@ export const session = (
     put: (row) => attempt(({ run }) => void run(put, ...toValues(row))),
     remove: (id) => attempt(({ run }) => void run(queries.remove, id)),
     unknowns: attempt((statements) => totalsNow(statements).unknowns),
+    unfinished: attempt(({ get }) => {
+      const { unfinished, unread } = get(queries.unfinished) ?? {}
+      return { all: natural(unfinished), unread: natural(unread) }
+    }),
     count: ({ endedBefore }, atMost) =>
       attempt(({ get }) => natural(get(queries.count, endedBefore, limitOf(atMost))?.["count"]))
   }

@@ -57,8 +57,8 @@ export type Failing = "failed" | "notUndone"
  */
 export interface Ledger {
   looked: number
-  /** Bundles that were measured for a limit in bytes. */
-  measured: number
+  /** Bundles that were measured for a limit in bytes, or took too long for it. */
+  readonly sized: Set<RunId>
   /** Bundles that a claim, or the system, kept from being removed. */
   readonly refused: Set<RunId>
   /** What the system said when the trash took no further names: on a full disk some have to go from it first. */
@@ -116,7 +116,7 @@ export const noLeftovers = (): Ledger["left"] => ({
 /** @internal */
 export const makeLedger = (tell: Ledger["tell"]): Ledger => ({
   looked: 0,
-  measured: 0,
+  sized: new Set(),
   refused: new Set(),
   failedNow: new Map(),
   retried: 0,

@@ -60,17 +60,17 @@ export const measure = Effect.fnUntraced(function*(pass: Pass, row: Row) {
   return measured
 })
 
-/** Of more than so many bundles that nobody has read yet it is enough to know that there are so many. */
-const maxUnread = 20_000
-
 /** What is known of sizes, and how many are not: those of bundles that nobody has read yet, too. */
-const sizesOf = Effect.fnUntraced(function*({ now, session }: Pass) {
+const sizesOf = Effect.fnUntraced(function*({ now, own, session }: Pass) {
   const { bundles, bytes, unmeasured } = yield* session.totals(now)
-  // Those that nobody has read come first among the unsettled.
-  const unsettled = yield* session.unsettled(maxUnread)
-  const unread = unsettled.filter(({ lookedAt }) => lookedAt === 0).length
-  const measured = bundles - unmeasured - unsettled.length
-  return { bytes, unknown: unmeasured + unread, mean: measured > 0 ? bytes / measured : 0 }
+  const { all, unread } = yield* session.unfinished
+  const measured = bundles - unmeasured - all
+  const isOwnUnread = own !== undefined && (yield* session.get(own))?.lookedAt === 0
+  return {
+    bytes,
+    unknown: unmeasured + unread - (isOwnUnread ? 1 : 0),
+    mean: measured > 0 ? bytes / measured : 0
+  }
 })
 
 /**
@@ -139,7 +139,11 @@ const makeWindow = (pass: Pass) => {
     for (const row of tried) yield* take(row)
     return left
   })
-  return { rows, add, addFailing, hasFailing: () => failing.size > 0 }
+  /** Takes what has become known of a bundle that is in it already, or waits for its turn. */
+  const update = (row: Row) => {
+    for (const place of [rows, failing]) if (place.has(row.id)) place.set(row.id, row)
+  }
+  return { rows, add, addFailing, update, hasFailing: () => failing.size > 0 }
 }
 
 type Window = ReturnType<typeof makeWindow>
@@ -172,7 +176,7 @@ const planOf = Effect.fnUntraced(function*(
     if (row === undefined || row.state !== "finished") break
     const measured = yield* measure(pass, row)
     if (measured.bytes === undefined) break
-    window.rows.set(measured.id, measured)
+    window.update(measured)
     plan = decideNow()
   }
   return plan
@@ -188,22 +192,21 @@ const removalsIn = (plan: Plan) => plan.decisions.filter(({ action }) => action 
 
 /**
  * Measures more for a limit in bytes, newest first, and no more than may fill this pass with removals: what is older than
- * the limit goes unmeasured. Tells whether there is more known than before.
+ * the limit goes unmeasured. Tells whether there may be more known than before.
  */
 const measureMore = Effect.fnUntraced(function*(pass: Pass, window: Window, plan: Plan) {
-  const { budget, ledger, policy, session } = pass
-  const wanted = Math.min(budget.maxRemoved - removalsIn(plan), budget.maxLooked - ledger.measured)
+  const { budget, ledger: { sized }, policy, session } = pass
+  const wanted = Math.min(budget.maxRemoved - removalsIn(plan), budget.maxLooked - sized.size)
   if (policy.maxBytes === undefined || wanted <= 0) return false
-  let isMore = false
-  for (const row of yield* session.unmeasured(wanted)) {
+  const before = sized.size
+  // What takes too long comes first again, and has had its time.
+  const rows = (yield* session.unmeasured(wanted + before)).filter(({ id }) => !sized.has(id))
+  for (const row of rows.slice(0, wanted)) {
     if (yield* isOver(pass)) break
-    ledger.measured++
-    const measured = yield* measure(pass, row)
-    if (measured.bytes === undefined) continue
-    isMore = true
-    if (window.rows.has(row.id)) window.rows.set(row.id, measured)
+    sized.add(row.id)
+    window.update(yield* measure(pass, row))
   }
-  return isMore
+  return sized.size > before
 })
 
 const planWindow = Effect.fnUntraced(function*(pass: Pass) {
