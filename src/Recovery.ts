@@ -21,26 +21,32 @@ import { type Entry, RunStore } from "./RunStore.ts"
 import type { StoreError } from "./StoreError.ts"
 
 /**
+ * How a run is brought to its end.
+ *
+ * @category options
+ * @since 0.1.0
+ */
+export interface RecoverOptions {
+  /** When it ended, where nothing tells, in milliseconds since 1970; else now. */
+  readonly foundAt?: number | undefined
+  /** Wait for others who change the record half a second and not ten. */
+  readonly brief?: boolean | undefined
+}
+
+/**
  * Writes `crashed` into the record of a run that says `running` while nobody holds its lease. The claim is the proof. A
- * run that has an outcome keeps it. `foundAt`, else now, is its end where nothing tells; `brief` waits for others who
- * change the record half a second and not ten.
+ * run that has an outcome keeps it.
  *
  * @category recovering
  * @since 0.1.0
  */
-export const recover = Effect.fnUntraced(
-  function*(
-    { record, target }: Claim,
-    options?: { readonly foundAt?: number | undefined; readonly brief?: boolean | undefined }
-  ): Effect.fn.Return<RunRecord, StoreError, RunStore> {
+export const recover: (claim: Claim, options?: RecoverOptions) => Effect.Effect<RunRecord, StoreError, RunStore> =
+  Effect.fnUntraced(function*({ record, target }, options) {
     const store = yield* RunStore
     if (isTerminal(record)) return record
     const endedAt = yield* endOf(record, target.dir, options?.foundAt ?? (yield* Clock.currentTimeMillis))
-    return yield* store.update(target.id, (before) => end(before, endedAt), {
-      brief: options?.brief
-    })
-  }
-)
+    return yield* store.update(target.id, (before) => end(before, endedAt), { brief: options?.brief })
+  })
 
 /**
  * What came of an attempt to recover a run.

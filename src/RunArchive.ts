@@ -110,22 +110,35 @@ export const archive = Effect.fn("RunArchive.archive")(
 )
 
 /**
+ * How a run is brought back.
+ *
+ * @category options
+ * @since 0.1.0
+ */
+export interface RestoreOptions {
+  /** Make links that lead out of the bundle, too. */
+  readonly linksOut?: boolean | undefined
+}
+
+/**
  * Restores an archived run, as it was. With `linksOut` also one that has symbolic links to places outside its bundle,
  * which come back as they were; without, it is refused.
  *
  * @category archiving
  * @since 0.1.0
  */
-export const restore = Effect.fn("RunArchive.restore")(
-  function*(
-    id: RunId.RunId,
-    options: { readonly linksOut?: boolean | undefined } = {}
-  ): Effect.fn.Return<RunRecord, ArchiveError | LeaseError | StoreError, RunStore | Lease> {
+export const restore: (
+  id: RunId.RunId,
+  options?: RestoreOptions
+) => Effect.Effect<RunRecord, ArchiveError | LeaseError | StoreError, RunStore | Lease> = Effect.fn(
+  "RunArchive.restore"
+)(
+  function*(id, options) {
     const { dir, root } = yield* RunStore
     const lease = yield* Lease
     return yield* Effect.scoped(
       Effect.map(
-        Restoring.restore({ root, dir, lease }, id, { linksOut: options.linksOut ?? false }),
+        Restoring.restore({ root, dir, lease }, id, { linksOut: options?.linksOut ?? false }),
         ({ record }) => record
       )
     )
@@ -228,11 +241,8 @@ const opened = <A>(
  * @category looking
  * @since 0.1.0
  */
-export const readRecord = Effect.fnUntraced(
-  function*({ id, path }: Pick<Entry, "id" | "path">): Effect.fn.Return<RunRecord, ArchiveError> {
-    return yield* opened({ id, path }, (fd) => Reading.readRecord({ id, fd, path, linksOut: false }))
-  }
-)
+export const readRecord = ({ id, path }: Pick<Entry, "id" | "path">): Effect.Effect<RunRecord, ArchiveError> =>
+  opened({ id, path }, (fd) => Reading.readRecord({ id, fd, path, linksOut: false }))
 
 /**
  * What an archive was found to hold.

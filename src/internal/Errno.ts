@@ -1,9 +1,6 @@
-/**
- * A system call that failed, with what people need to mend it: which call, on which path, and the errno name.
- */
 import * as Data from "effect/Data"
 
-/** @internal */
+/** A system call that failed, with what people need to mend it: which call, on which path, and the errno name. */
 export class Errno extends Data.TaggedError("Errno")<{
   readonly code: string
   readonly call: string
