@@ -53,7 +53,13 @@ const open = (path: string): Pipe => {
 }
 
 /** Behind a link they would be somebody else's. */
-const isDirectory = (path: string) => NFS.lstatSync(path, { throwIfNoEntry: false })?.isDirectory() === true
+const isDirectory = (path: string) => {
+  try {
+    return NFS.lstatSync(path).isDirectory()
+  } catch {
+    return false
+  }
+}
 
 /**
  * Two pipes, by way of a directory that nobody else writes to; or none, where there are no FIFOs to be had.
