@@ -11,6 +11,7 @@ import type { Lease } from "../src/Lease.ts"
 import * as RunStore from "../src/RunStore.ts"
 import type { StoreError } from "../src/StoreError.ts"
 import * as TestLayers from "../src/testing/TestLayers.ts"
+import { once, watch } from "./support/Doors.ts"
 import { parts } from "./support/Stores.ts"
 import { directory } from "./support/Worker.ts"
 
@@ -471,6 +472,20 @@ describe("changing a record", () => {
           assert.strictEqual(error.reason._tag, "UnusableRecord")
           assert.strictEqual(NFS.readFileSync(`${dir}/run.json`, "utf8"), text)
         }
+      })
+    ))
+
+  it.effect("has changed what was taken away as soon as it was changed", () =>
+    store((each) =>
+      Effect.gen(function*() {
+        const { dir, id } = yield* create
+        yield* each.pin(id, "keep")
+        const takeAway = Effect.sync(() => NFS.renameSync(dir, `${dir}-taken`))
+        const unpinned = yield* each.unpin(id).pipe(
+          watch(once((call, [path, ...more]) => call === "open" && path === dir && more.length === 0, takeAway))
+        )
+        assert.isUndefined(unpinned.pin)
+        assert.notInclude(NFS.readFileSync(`${dir}-taken/run.json`, "utf8"), "keep")
       })
     ))
 

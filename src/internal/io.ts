@@ -146,7 +146,10 @@ export const replace = Effect.fnUntraced(
     const temporary = `${path}.draft-${yield* nonce}.tmp`
     yield* writeNew(temporary, text, options)
     yield* files.rename(temporary, path).pipe(Effect.onError(() => Effect.ignore(files.unlink(temporary))))
-    if (options?.fsync === true) yield* syncDirectory(path.slice(0, path.lastIndexOf("/")))
+    if (options?.fsync !== true) return
+    // Somebody may have taken the directory away by now, and the file as it is with it.
+    const isGone = ({ code }: Errno) => code === "ENOENT"
+    yield* Effect.catchIf(syncDirectory(path.slice(0, path.lastIndexOf("/"))), isGone, () => Effect.void)
   }
 )
 

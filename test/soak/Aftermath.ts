@@ -20,7 +20,8 @@ import { filed, present, world } from "../support/Stores.ts"
 /** Answers that one gets only where others are killed and stopped. */
 const also: Readonly<Record<string, ReadonlyArray<RegExp>>> = {
   // Beside its bundle lies what is left of an archive, which somebody who was stopped has locked.
-  rm: [/^RemovalError\.System .*\.tar\.zst: in use \(EBUSY on lock\)$/]
+  rm: [/^RemovalError\.System .*\.tar\.zst: in use \(EBUSY on lock\)$/],
+  archive: [/^ArchiveError\.Busy$/]
 }
 
 const policy = { maxBundles: 1_000_000 }
