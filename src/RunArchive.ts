@@ -26,6 +26,7 @@ import type { ArchiveError } from "./ArchiveError.ts"
 import type { Bundle } from "./Bundle.ts"
 import * as Place from "./internal/ArchivePlace.ts"
 import { Files, Flags, type Info } from "./internal/Files.ts"
+import { isThere } from "./internal/io.ts"
 import { checkWhole, reopen } from "./internal/Reopening.ts"
 import { tentatively } from "./internal/Tentative.ts"
 import { where } from "./internal/Whereabouts.ts"
@@ -179,10 +180,9 @@ const entryOf = (root: string, id: RunId.RunId, info: Info): Entry => ({
 })
 
 const read = Effect.fnUntraced(function*(root: string, dir: (id: RunId.RunId) => string, id: RunId.RunId) {
-  const files = yield* Files
   const info = yield* Place.look(root, id)
   // Beside a bundle it is what a crash has left.
-  return info === undefined || (yield* Effect.isSuccess(files.lstat(dir(id)))) ? undefined : entryOf(root, id, info)
+  return info === undefined || (yield* isThere(dir(id))) ? undefined : entryOf(root, id, info)
 })
 
 /**
@@ -193,8 +193,7 @@ const read = Effect.fnUntraced(function*(root: string, dir: (id: RunId.RunId) =>
  */
 export const list: Stream.Stream<Entry, never, RunStore> = Stream.unwrap(
   Effect.map(RunStore, ({ dir, root }) =>
-    Stream.fromIterableEffect(Place.days(root)).pipe(
-      Stream.flatMap((day) => Stream.fromIterableEffect(Place.idsOfDay(root, day))),
+    Place.all(root).pipe(
       Stream.mapEffect((id) => read(root, dir, id)),
       Stream.filter((entry) => entry !== undefined)
     ))

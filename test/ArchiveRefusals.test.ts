@@ -125,6 +125,46 @@ describe("on a read-only file system", () => {
     ))
 })
 
+describe("on a disk that cannot say what is there", () => {
+  const unreadable = (path: string) => refusing("EIO", (call, args) => call === "lstat" && args[0] === path)
+
+  const tag = (error: Refused) => error._tag === "ArchiveError" ? error.reason._tag : error._tag
+
+  const verbs: ReadonlyArray<readonly [string, (id: RunId) => Effect.Effect<unknown, Refused, World>]> = [
+    ["restored", RunArchive.restore],
+    ["removed", RunArchive.remove]
+  ]
+
+  it.live.each(verbs)(
+    "an archive is not %s beside what may be its bundle, and not taken for one alone",
+    ([, verb]) =>
+      inStore((root) =>
+        Effect.gen(function*() {
+          const { dir, id, path } = yield* archived(root)
+          const disk = unreadable(dir)
+          assert.strictEqual(tag(yield* Effect.flip(Effect.provideService(verb(id), Files, disk))), "Present")
+          assert.isTrue(NFS.existsSync(path))
+          const error = yield* Effect.flip(Effect.provideService(RunArchive.get(id), Files, disk))
+          assert.strictEqual(error.reason._tag, "NoSuchRun")
+          yield* comesBack(dir, id)
+        })
+      )
+  )
+
+  it.live.each(verbs)(
+    "an archive is not %s that is not seen to be the locked one, and nobody tries for ever",
+    ([, verb]) =>
+      inStore((root) =>
+        Effect.gen(function*() {
+          const { dir, id, path } = yield* archived(root)
+          const error = yield* Effect.flip(Effect.provideService(verb(id), Files, unreadable(path)))
+          assert.strictEqual(code(error), "EIO")
+          yield* comesBack(dir, id)
+        })
+      )
+  )
+})
+
 describe("on a full disk", () => {
   const calls = ["open", "write", "fsync", "rename", "mkdir"] as const
 

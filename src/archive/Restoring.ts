@@ -9,7 +9,7 @@ import { ArchiveError, ArchiveReason } from "../ArchiveError.ts"
 import * as Place from "../internal/ArchivePlace.ts"
 import { attempts, makeDirectoryIn, mayPass, publish } from "../internal/BundleBuilder.ts"
 import { Files } from "../internal/Files.ts"
-import { syncDirectory } from "../internal/io.ts"
+import { isThere, syncDirectory } from "../internal/io.ts"
 import * as RecordFile from "../internal/RecordFile.ts"
 import { tentatively } from "../internal/Tentative.ts"
 import * as Trash from "../internal/Trash.ts"
@@ -35,11 +35,6 @@ export interface Restored {
 }
 
 const refuse = (id: RunId, reason: ArchiveReason) => Effect.fail(new ArchiveError({ id, reason }))
-
-const isThere = Effect.fnUntraced(function*(path: string) {
-  const files = yield* Files
-  return yield* Effect.isSuccess(files.lstat(path))
-})
 
 /** The lock of the archive: two who restore, and one who removes, do not come in each other's way. */
 const take = Effect.fnUntraced(function*(

@@ -5,11 +5,12 @@
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import type * as Scope from "effect/Scope"
+import * as Stream from "effect/Stream"
 import * as RunId from "../RunId.ts"
 import type { Timestamp } from "../RunRecord.ts"
 import { Errno } from "./Errno.ts"
 import { type ByteEntry, Files, Flags, type Info } from "./Files.ts"
-import { eachEntry, findAstray, readText, replace, sameFile } from "./io.ts"
+import { eachEntry, findAstray, isAbsence, readText, replace, requireDirectory, sameFile } from "./io.ts"
 import { Locks } from "./Locks.ts"
 import { pause } from "./Pause.ts"
 
@@ -107,13 +108,19 @@ export const endOf = (id: RunId.RunId, { mtimeNanos }: Info): number =>
   Math.max(Math.round(Number(mtimeNanos) / 1e6), RunId.startedAt(id).epochMilliseconds)
 
 /** What names in a directory say, newest first; a directory that is not there, or is a link, has none. */
-const names = Effect.fnUntraced(function*<A extends string>(path: string, read: (name: string) => A | undefined) {
+const names = Effect.fnUntraced(function*<A extends string>(
+  path: string,
+  read: (name: string) => A | undefined
+): Effect.fn.Return<ReadonlyArray<A>, Errno> {
   const found: Array<A> = []
   const take = (entry: ByteEntry) => {
     const said = read(entry.name.toString())
     if (said !== undefined) found.push(said)
   }
-  if (yield* isDirectory(path)) yield* Effect.ignore(eachEntry(path, take))
+  yield* requireDirectory(path).pipe(
+    Effect.andThen(eachEntry(path, take)),
+    Effect.catchIf(isAbsence, () => Effect.void)
+  )
   return found.sort().toReversed()
 })
 
@@ -122,7 +129,7 @@ const names = Effect.fnUntraced(function*<A extends string>(path: string, read: 
  *
  * @internal
  */
-export const days = (root: string): Effect.Effect<ReadonlyArray<string>> =>
+export const days = (root: string): Effect.Effect<ReadonlyArray<string>, Errno> =>
   names(`${root}/archive`, (name) => RunId.isDay(name) ? name : undefined)
 
 /**
@@ -130,11 +137,24 @@ export const days = (root: string): Effect.Effect<ReadonlyArray<string>> =>
  *
  * @internal
  */
-export const idsOfDay = (root: string, day: string): Effect.Effect<ReadonlyArray<RunId.RunId>> =>
+export const idsOfDay = (root: string, day: string): Effect.Effect<ReadonlyArray<RunId.RunId>, Errno> =>
   names(`${root}/archive/${day}`, (name) => {
     const id = idOf(name)
     return id !== undefined && RunId.day(id) === day ? id : undefined
   })
+
+/** For whoever shows what can be read: what cannot hides nothing else. */
+const orNone = Effect.orElseSucceed((): ReadonlyArray<never> => [])
+
+/**
+ * Every archive that can be found, newest first.
+ *
+ * @internal
+ */
+export const all = (root: string): Stream.Stream<RunId.RunId> =>
+  Stream.fromIterableEffect(orNone(days(root))).pipe(
+    Stream.flatMap((day) => Stream.fromIterableEffect(orNone(idsOfDay(root, day))))
+  )
 
 /**
  * Some of the runs that have archives and whose ids begin so, newest first: enough to tell one from several.
@@ -143,10 +163,10 @@ export const idsOfDay = (root: string, day: string): Effect.Effect<ReadonlyArray
  */
 export const beginningWith = Effect.fnUntraced(function*(root: string, prefix: string) {
   const found: Array<RunId.RunId> = []
-  for (const day of yield* days(root)) {
+  for (const day of yield* orNone(days(root))) {
     const plain = day.replaceAll("-", "")
     if (!plain.startsWith(prefix) && !prefix.startsWith(plain)) continue
-    found.push(...(yield* idsOfDay(root, day)).filter((id) => id.startsWith(prefix)))
+    found.push(...(yield* orNone(idsOfDay(root, day))).filter((id) => id.startsWith(prefix)))
     if (found.length > 4) break
   }
   return found
@@ -172,6 +192,7 @@ const tryLock = Effect.fnUntraced(function*(path: string): Effect.fn.Return<Lock
     if (!(yield* locks.tryExclusive(fd, path))) return "busy"
     // Whoever had it may have taken it away, or put another in its place.
     const there = yield* Effect.result(files.lstat(path))
+    if (Result.isFailure(there) && !isAbsence(there.failure)) return yield* there.failure
     return Result.isSuccess(there) && sameFile(there.success, info) ? { fd, path, info } : "absent"
   })
   const locked = yield* Effect.onError(attempt, () => files.close(fd))

@@ -162,6 +162,24 @@ export const syncDirectory = Effect.fnUntraced(function*(path: string) {
 })
 
 /**
+ * Whether a failed look says that nothing lies there. Of what cannot be looked at it is not known that it has gone.
+ *
+ * @internal
+ */
+export const isAbsence = ({ code }: Errno): boolean => code === "ENOENT" || code === "ENOTDIR"
+
+/**
+ * Whether something lies there, or may.
+ *
+ * @internal
+ */
+export const isThere = Effect.fnUntraced(function*(path: string) {
+  const files = yield* Files
+  const there = yield* Effect.result(files.lstat(path))
+  return Result.isSuccess(there) || !isAbsence(there.failure)
+})
+
+/**
  * Whether two looks saw the same file.
  *
  * @internal

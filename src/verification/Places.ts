@@ -4,7 +4,7 @@ import * as Result from "effect/Result"
 import * as Stream from "effect/Stream"
 import * as ArchivePlace from "../internal/ArchivePlace.ts"
 import { type ByteEntry, Files, type Kind } from "../internal/Files.ts"
-import { eachEntry } from "../internal/io.ts"
+import { eachEntry, isThere } from "../internal/io.ts"
 import { isStuck } from "../internal/TrashQueue.ts"
 import { Lease } from "../Lease.ts"
 import * as RunId from "../RunId.ts"
@@ -250,12 +250,10 @@ const listTrash = Effect.fnUntraced(function*(path: string) {
 })
 
 const trashOutcomes = Effect.fnUntraced(function*(root: string) {
-  const files = yield* Files
   const { failed, left } = yield* TrashSweep.sweepAll(root)
   const reasonFor = (path: string) => failed.find((each) => each.path.startsWith(path))?.reason ?? "it is still there"
   const outcomeOf = Effect.fnUntraced(function*({ path }: Named) {
-    const isThere = yield* Effect.isSuccess(files.lstat(path))
-    return isThere ? Outcome.Failed({ reason: reasonFor(path) }) : Outcome.Mended()
+    return (yield* isThere(path)) ? Outcome.Failed({ reason: reasonFor(path) }) : Outcome.Mended()
   })
   const [first] = failed
   const ofWaiting = left === 0 ? Outcome.Mended() : Outcome.Failed({
