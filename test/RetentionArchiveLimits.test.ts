@@ -239,6 +239,17 @@ describe("the limits of the archive", () => {
       })
     ))
 
+  it.live("have the next one go for one that will not", () =>
+    inStore((root, now) =>
+      Effect.gen(function*() {
+        const made = yield* archived(root, now, [30, 20, 10])
+        const unlink: FilesApi["unlink"] = (path) =>
+          path === Archives.pathOf(root, made[0]!.id) ? failing("EPERM", "unlink") : node.unlink(path)
+        const report = yield* prune({ archiveMaxBytes: 120_000 }).pipe(withFiles({ unlink }))
+        assert.deepStrictEqual([expiredBy(report), reasons(report)], [[made[1]!.id], { failed: 1 }])
+      })
+    ))
+
   it.live("take no archive beside whose place something may be that cannot be looked at", () =>
     inStore((root, now) =>
       Effect.gen(function*() {

@@ -176,7 +176,7 @@ export const expireDue = Effect.fnUntraced(function*(pass: Pass) {
       const reason = reasonFor(archived)
       if (reason === undefined) continue
       if (ledger.expired.length >= budget.maxRemoved || (yield* isOver(pass))) ledger.left.toExpire++
-      else if ((yield* expireOrTell(pass, archived, reason)) === "kept") continue
+      else if ((yield* expireOrTell(pass, archived, reason)) !== "gone") continue
       over -= archived.bytes
     }
   }
