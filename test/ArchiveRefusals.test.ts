@@ -165,6 +165,51 @@ describe("on a disk that cannot say what is there", () => {
   )
 })
 
+describe("on a disk that does not flush its directories", () => {
+  const unflushed = (code: string, ...paths: ReadonlyArray<string>) =>
+    refusing(code, (call, args) => call === "fsync" && paths.includes(String(args[1])))
+
+  it.live("a bundle stays until its archive is there for good", () =>
+    inStore((root) =>
+      Effect.gen(function*() {
+        const { dir, id } = made(root)
+        const before = content(dir)
+        const disk = unflushed("EIO", Place.dayOf(root, id))
+        assert.strictEqual(code(yield* Effect.flip(Effect.provideService(RunArchive.archive(id), Files, disk))), "EIO")
+        assert.deepStrictEqual(content(dir), before)
+        assert.deepStrictEqual([names(`${root}/staging`), names(`${root}/archive`)], [[], []])
+      })
+    ))
+
+  it.live("an archive stays until its bundle is there for good", () =>
+    inStore((root) =>
+      Effect.gen(function*() {
+        const { dir, id, path } = yield* archived(root)
+        yield* Effect.provideService(
+          RunArchive.restore(id),
+          Files,
+          unflushed("EIO", dir.slice(0, dir.lastIndexOf("/")))
+        )
+        assert.deepStrictEqual([NFS.existsSync(path), NFS.existsSync(`${dir}/run.json`)], [true, true])
+      })
+    ))
+
+  it.live.each(["EINVAL", "ENOTSUP", "EOPNOTSUPP"])(
+    "since it has no such thing, runs come and go as elsewhere: %s",
+    (code) =>
+      inStore((root) =>
+        Effect.gen(function*() {
+          const { dir, id } = made(root)
+          const disk = unflushed(code, Place.dayOf(root, id), dir.slice(0, dir.lastIndexOf("/")))
+          yield* Effect.provideService(RunArchive.archive(id), Files, disk)
+          assert.deepStrictEqual([NFS.existsSync(dir), names(Place.dayOf(root, id))], [false, [`${id}.tar.zst`]])
+          yield* Effect.provideService(RunArchive.restore(id), Files, disk)
+          assert.deepStrictEqual(names(Place.dayOf(root, id)), [`${id}.restored`])
+        })
+      )
+  )
+})
+
 describe("on a full disk", () => {
   const calls = ["open", "write", "fsync", "rename", "mkdir"] as const
 

@@ -108,11 +108,11 @@ const build = Effect.fnUntraced(function*(
   }).pipe(Effect.onError(() => Effect.ignore(Trash.put(root, staged, id))))
 })
 
-/** From here on the bundle counts. An archive that will not go is as good as not there. */
+/** From here on the bundle counts, and an archive beside it is as good as not there: it stays where one may be lost. */
 const dropArchive = Effect.fnUntraced(function*({ dir, root }: Store, id: RunId) {
   const place = dir(id)
-  yield* Effect.ignore(syncDirectory(place.slice(0, place.lastIndexOf("/"))))
-  yield* Effect.ignore(Place.remove(root, id))
+  const flush = syncDirectory(place.slice(0, place.lastIndexOf("/")))
+  yield* Effect.ignore(Effect.andThen(flush, Place.remove(root, id)))
 })
 
 /** @internal */

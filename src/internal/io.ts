@@ -150,16 +150,24 @@ export const replace = Effect.fnUntraced(
   }
 )
 
+/** How a system says that it has no flush of a directory; Windows does not even open one. */
+const noFlush: ReadonlySet<string> = new Set(
+  process.platform === "win32" ? ["EPERM", "EISDIR", "EACCES", "EINVAL"] : ["EINVAL", "ENOTSUP", "EOPNOTSUPP"]
+)
+
 /**
- * A rename is on the disk for good once its directory is.
+ * A rename is on the disk for good once its directory is. Where there is no such flush, all has been done that can be.
  *
  * @internal
  */
-export const syncDirectory = Effect.fnUntraced(function*(path: string) {
-  const files = yield* Files
-  const fd = yield* files.open(path, Flags.directory)
-  yield* files.fsync(fd, path).pipe(Effect.ensuring(files.close(fd)))
-})
+export const syncDirectory = Effect.fnUntraced(
+  function*(path: string) {
+    const files = yield* Files
+    const fd = yield* files.open(path, Flags.directory)
+    yield* files.fsync(fd, path).pipe(Effect.ensuring(files.close(fd)))
+  },
+  Effect.catchIf((errno) => noFlush.has(errno.code), () => Effect.void)
+)
 
 /**
  * Whether a failed look says that nothing lies there. Of what cannot be looked at it is not known that it has gone.
