@@ -242,11 +242,11 @@ const listTrash = Effect.fnUntraced(function*(path: string) {
   let stuck = 0
   let waiting = 0
   const { entries, findings } = yield* gather(path, (name) => {
-    if (isStuck(name) && ++stuck <= most) return true
+    if (isStuck(name)) return ++stuck <= most
     waiting++
     return false
   })
-  return { entries, findings, waiting }
+  return { entries, findings, waiting, more: Math.max(0, stuck - most) }
 })
 
 const trashOutcomes = Effect.fnUntraced(function*(root: string) {
@@ -256,30 +256,30 @@ const trashOutcomes = Effect.fnUntraced(function*(root: string) {
     return (yield* isThere(path)) ? Outcome.Failed({ reason: reasonFor(path) }) : Outcome.Mended()
   })
   const [first] = failed
-  const ofWaiting = left === 0 ? Outcome.Mended() : Outcome.Failed({
+  const ofRest = left === 0 ? Outcome.Mended() : Outcome.Failed({
     reason: `${left} of the trash would not go: ${first === undefined ? "try again" : first.reason}`
   })
-  return { outcomeOf, ofWaiting }
+  return { outcomeOf, ofRest }
 })
 
-const untouched = { outcomeOf: () => Effect.succeed<Outcome>(Outcome.Left()), ofWaiting: Outcome.Left() }
+const untouched = { outcomeOf: () => Effect.succeed<Outcome>(Outcome.Left()), ofRest: Outcome.Left() }
 
 /** Comes after everything that may put something into the trash. */
 export const trash = (options: Options): Stream.Stream<Finding, never, RunStore> =>
   Stream.fromIterableEffect(Effect.gen(function*() {
     const { root } = yield* RunStore
-    const { entries, findings, waiting } = yield* listTrash(`${root}/trash`)
+    const path = `${root}/trash`
+    const { entries, findings, more, waiting } = yield* listTrash(path)
     if (entries.length + waiting === 0) return findings
-    const { ofWaiting, outcomeOf } = options.repair || options.removeUnreadable ? yield* trashOutcomes(root) : untouched
+    const { ofRest, outcomeOf } = options.repair || options.removeUnreadable ? yield* trashOutcomes(root) : untouched
     const stuck = yield* Effect.forEach(
       entries,
       (entry) => Effect.map(outcomeOf(entry), (outcome) => finding(Fault.Stuck(), entry.path, { outcome }))
     )
     return [
       ...findings,
-      ...waiting === 0
-        ? []
-        : [finding(Fault.Waiting({ entries: waiting }), `${root}/trash`, { outcome: ofWaiting })],
-      ...stuck
+      ...waiting === 0 ? [] : [finding(Fault.Waiting({ entries: waiting }), path, { outcome: ofRest })],
+      ...stuck,
+      ...more === 0 ? [] : [finding(Fault.StuckCrowd({ entries: more }), path, { outcome: ofRest })]
     ]
   }))
