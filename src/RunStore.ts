@@ -156,10 +156,9 @@ const make = Effect.fnUntraced(function*(options: Options) {
       Stream.flatMap((day) =>
         // A day that cannot be read must not hide the others.
         Stream.fromIterableEffect(
-          names(
-            `${runs}/${day.name}`,
-            (name) => name.startsWith(prefix) && RunId.isRunId(name) && RunId.day(name) === day.name
-          ).pipe(Effect.orElseSucceed(() => []))
+          names(`${runs}/${day.name}`, (name) => name.startsWith(prefix) && RunId.isOfDay(name, day.name)).pipe(
+            Effect.orElseSucceed(() => [])
+          )
         ).pipe(
           Stream.mapEffect((entry) => read(entry.name as RunId.RunId, entry.kind)),
           Stream.filter((entry) => entry !== undefined)

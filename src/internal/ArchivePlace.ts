@@ -71,6 +71,13 @@ export const idOf = idBefore(ending)
 /** @internal */
 export const markedBy = idBefore(markEnding)
 
+/**
+ * Whether a name in `staging/` is one that the store gives: that of a bundle, or of the draft of an archive.
+ *
+ * @internal
+ */
+export const isStaged = (name: string): boolean => RunId.isRunId(name) || idOf(name) !== undefined
+
 /** Behind a link lies nothing of this store. */
 const isDirectory = Effect.fnUntraced(function*(path: string) {
   const files = yield* Files
@@ -140,7 +147,7 @@ export const days = (root: string): Effect.Effect<ReadonlyArray<string>, Errno> 
 export const idsOfDay = (root: string, day: string): Effect.Effect<ReadonlyArray<RunId.RunId>, Errno> =>
   names(`${root}/archive/${day}`, (name) => {
     const id = idOf(name)
-    return id !== undefined && RunId.day(id) === day ? id : undefined
+    return id !== undefined && RunId.isOfDay(id, day) ? id : undefined
   })
 
 /** For whoever shows what can be read: what cannot hides nothing else. */

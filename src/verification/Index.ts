@@ -83,7 +83,7 @@ const idsIn = Effect.fnUntraced(function*(path: string, day: string) {
   const ids = new Set<RunId.RunId>()
   const take = (entry: ByteEntry) => {
     const name = entry.name.toString()
-    if (RunId.isRunId(name) && RunId.day(name) === day) ids.add(name)
+    if (RunId.isOfDay(name, day)) ids.add(name)
   }
   yield* Effect.catchIf(eachEntry(path, take), (errno) => errno.code === "ENOENT", () => Effect.void)
   return ids

@@ -220,13 +220,11 @@ const checkStaged = Effect.fnUntraced(function*(named: Named, options: Options) 
   return [finding(fault, path, { id: name, outcome })]
 })
 
-const isStagedName = (name: string) => RunId.isRunId(name) || ArchivePlace.idOf(name) !== undefined
-
 /** @internal */
 export const staging = (options: Options): Stream.Stream<Finding, never, RunStore | Lease> =>
   Stream.unwrap(
     Effect.map(RunStore, ({ root }) =>
-      inside(`${root}/staging`, isStagedName, (entries) =>
+      inside(`${root}/staging`, ArchivePlace.isStaged, (entries) =>
         Stream.fromIterable(entries).pipe(
           Stream.mapEffect((named) =>
             checkStaged(named, options)
