@@ -9,8 +9,8 @@ import * as Stream from "effect/Stream"
 import * as RunId from "../RunId.ts"
 import type { Timestamp } from "../RunRecord.ts"
 import { Errno } from "./Errno.ts"
-import { type ByteEntry, Files, Flags, type Info } from "./Files.ts"
-import { eachEntry, findAstray, isAbsence, readText, replace, requireDirectory, sameFile } from "./io.ts"
+import { Files, Flags, type Info } from "./Files.ts"
+import { entriesOf, findAstray, isAbsence, readText, replace, sameFile } from "./io.ts"
 import { Locks } from "./Locks.ts"
 import { pause } from "./Pause.ts"
 
@@ -114,30 +114,19 @@ export const look = Effect.fnUntraced(function*(root: string, id: RunId.RunId) {
 export const endOf = (id: RunId.RunId, { mtimeNanos }: Info): number =>
   Math.max(Math.round(Number(mtimeNanos) / 1e6), RunId.startedAt(id).epochMilliseconds)
 
-/** What names in a directory say, newest first; a directory that is not there, or is a link, has none. */
-const names = Effect.fnUntraced(function*<A extends string>(
-  path: string,
-  read: (name: string) => A | undefined
-): Effect.fn.Return<ReadonlyArray<A>, Errno> {
-  const found: Array<A> = []
-  const take = (entry: ByteEntry) => {
-    const said = read(entry.name.toString())
-    if (said !== undefined) found.push(said)
-  }
-  yield* requireDirectory(path).pipe(
-    Effect.andThen(eachEntry(path, take)),
-    Effect.catchIf(isAbsence, () => Effect.void)
+/** Names in a directory, newest first; behind a link lies nothing of this store. */
+const names = (path: string, isWanted: (name: string) => boolean): Effect.Effect<ReadonlyArray<string>, Errno> =>
+  entriesOf(path, isWanted).pipe(
+    Effect.catchIf(isAbsence, () => Effect.succeed([])),
+    Effect.map((entries) => entries.map(({ name }) => name))
   )
-  return found.sort().toReversed()
-})
 
 /**
  * The days that have archives, newest first.
  *
  * @internal
  */
-export const days = (root: string): Effect.Effect<ReadonlyArray<string>, Errno> =>
-  names(`${root}/archive`, (name) => RunId.isDay(name) ? name : undefined)
+export const days = (root: string): Effect.Effect<ReadonlyArray<string>, Errno> => names(`${root}/archive`, RunId.isDay)
 
 /**
  * The runs of a day that have archives, newest first.
@@ -145,10 +134,10 @@ export const days = (root: string): Effect.Effect<ReadonlyArray<string>, Errno> 
  * @internal
  */
 export const idsOfDay = (root: string, day: string): Effect.Effect<ReadonlyArray<RunId.RunId>, Errno> =>
-  names(`${root}/archive/${day}`, (name) => {
-    const id = idOf(name)
-    return id !== undefined && RunId.isOfDay(id, day) ? id : undefined
-  })
+  Effect.map(
+    names(`${root}/archive/${day}`, (name) => RunId.isOfDay(idOf(name) ?? "", day)),
+    (found) => found.flatMap((name) => idOf(name) ?? [])
+  )
 
 /** For whoever shows what can be read: what cannot hides nothing else. */
 const orNone = Effect.orElseSucceed((): ReadonlyArray<never> => [])

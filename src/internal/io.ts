@@ -6,7 +6,7 @@ import * as Effect from "effect/Effect"
 import * as Random from "effect/Random"
 import * as Result from "effect/Result"
 import { Errno } from "./Errno.ts"
-import { type ByteEntry, Files, Flags, type Info, type Kind } from "./Files.ts"
+import { type ByteEntry, type Entry, Files, Flags, type Info, type Kind } from "./Files.ts"
 
 /** @internal */
 export class NotRegular extends Data.TaggedError("NotRegular")<{ readonly path: string; readonly kind: Kind }> {
@@ -225,6 +225,27 @@ export const eachEntry = Effect.fnUntraced(
         yield* Effect.yieldNow
       }
     }).pipe(Effect.ensuring(listing.close))
+  }
+)
+
+/**
+ * What of a directory is wanted by its name, the last first: of days and ids those are the newest. One that is not there
+ * has nothing in it.
+ *
+ * @internal
+ */
+export const entriesOf = Effect.fnUntraced(
+  function*(path: string, isWanted: (name: string) => boolean): Effect.fn.Return<ReadonlyArray<Entry>, Errno> {
+    const found: Array<Entry> = []
+    const take = ({ kind, name: bytes }: ByteEntry) => {
+      const name = bytes.toString()
+      if (isWanted(name)) found.push({ name, kind })
+    }
+    yield* requireDirectory(path).pipe(
+      Effect.andThen(eachEntry(path, take)),
+      Effect.catchIf((errno) => errno.code === "ENOENT", () => Effect.void)
+    )
+    return found.sort((left, right) => left.name < right.name ? 1 : -1)
   }
 )
 
