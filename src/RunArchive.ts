@@ -35,7 +35,7 @@ import * as Recovery from "./Recovery.ts"
 import type * as RunId from "./RunId.ts"
 import type { RunRecord } from "./RunRecord.ts"
 import { type ResumeOptions, RunStore } from "./RunStore.ts"
-import { StoreError, StoreReason, unusable } from "./StoreError.ts"
+import { orSystem, StoreError, StoreReason, unusable } from "./StoreError.ts"
 
 export { ArchiveError, ArchiveReason } from "./ArchiveError.ts"
 
@@ -194,7 +194,8 @@ const read = Effect.fnUntraced(function*(root: string, dir: (id: RunId.RunId) =>
 export const list: Stream.Stream<Entry, never, RunStore> = Stream.unwrap(
   Effect.map(RunStore, ({ dir, root }) =>
     Place.all(root).pipe(
-      Stream.mapEffect((id) => read(root, dir, id)),
+      // What cannot be looked at hides nothing else.
+      Stream.mapEffect((id) => Effect.orElseSucceed(read(root, dir, id), () => undefined)),
       Stream.filter((entry) => entry !== undefined)
     ))
 )
@@ -208,7 +209,7 @@ export const list: Stream.Stream<Entry, never, RunStore> = Stream.unwrap(
 export const get = Effect.fn("RunArchive.get")(
   function*(id: RunId.RunId): Effect.fn.Return<Entry, StoreError, RunStore> {
     const { dir, root } = yield* RunStore
-    const entry = yield* read(root, dir, id)
+    const entry = yield* orSystem(read(root, dir, id))
     return entry ?? (yield* new StoreError({ reason: StoreReason.NoSuchRun({ name: id }) }))
   }
 )

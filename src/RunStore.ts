@@ -167,7 +167,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
   const kindAt = Effect.fnUntraced(function*(id: RunId.RunId) {
     const kind = yield* lookAt(id)
     if (kind !== undefined) return kind
-    if ((yield* ArchivePlace.look(root, id)) !== undefined) return yield* fail(StoreReason.Archived({ id }))
+    if ((yield* orSystem(ArchivePlace.look(root, id))) !== undefined) return yield* fail(StoreReason.Archived({ id }))
     // Whoever restores one takes its archive away when the bundle is there, which may have been since the first look.
     return (yield* lookAt(id)) ?? (yield* fail(StoreReason.NoSuchRun({ name: id })))
   })

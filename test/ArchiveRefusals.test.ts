@@ -11,6 +11,7 @@ import * as Retention from "../src/Retention.ts"
 import * as RunArchive from "../src/RunArchive.ts"
 import type { RunId } from "../src/RunId.ts"
 import * as RunRemoval from "../src/RunRemoval.ts"
+import { RunStore } from "../src/RunStore.ts"
 import type { StoreError } from "../src/StoreError.ts"
 import * as TrashSweep from "../src/TrashSweep.ts"
 import { names } from "./support/CommandLine.ts"
@@ -163,6 +164,45 @@ describe("on a disk that cannot say what is there", () => {
         })
       )
   )
+})
+
+describe("an archive that cannot be looked at", () => {
+  const unreadable = (root: string, id: RunId) => {
+    const path = Place.pathOf(root, id)
+    return refusing("EIO", (call, args) => call === "lstat" && args[0] === path)
+  }
+
+  it.live("keeps its bundle from going alone, since it would stand for the run again", () =>
+    inStore((root) =>
+      Effect.gen(function*() {
+        const { dir, id, path } = yield* archived(root)
+        const bytes = NFS.readFileSync(path)
+        yield* RunArchive.restore(id)
+        NFS.writeFileSync(path, bytes)
+        const error = yield* Effect.flip(Effect.provideService(RunRemoval.remove(id), Files, unreadable(root, id)))
+        assert.match(error.message, /EIO/)
+        assert.isTrue(NFS.existsSync(`${dir}/run.json`))
+        yield* RunRemoval.remove(id)
+        assert.deepStrictEqual([NFS.existsSync(dir), NFS.existsSync(path)], [false, false])
+      })
+    ))
+
+  it.live("is no run that there is not", () =>
+    inStore((root) =>
+      Effect.gen(function*() {
+        const { id } = yield* archived(root)
+        const gets: ReadonlyArray<Effect.Effect<unknown, StoreError, World>> = [
+          Effect.flatMap(RunStore, (store) => store.get(id)),
+          RunArchive.get(id)
+        ]
+        for (const get of gets) {
+          const error = yield* Effect.flip(
+            Effect.provideService(get, Files, unreadable(root, id))
+          )
+          assert.strictEqual(error.reason._tag, "System")
+        }
+      })
+    ))
 })
 
 describe("on a disk that does not flush its directories", () => {

@@ -78,11 +78,17 @@ export const markedBy = idBefore(markEnding)
  */
 export const isStaged = (name: string): boolean => RunId.isRunId(name) || idOf(name) !== undefined
 
-/** Behind a link lies nothing of this store. */
-const isDirectory = Effect.fnUntraced(function*(path: string) {
+const infoOf = Effect.fnUntraced(function*(path: string): Effect.fn.Return<Info | undefined, Errno> {
   const files = yield* Files
-  const there = yield* Effect.result(files.lstat(path))
-  return Result.isSuccess(there) && there.success.kind === "directory"
+  return yield* Effect.catchIf(files.lstat(path), isAbsence, () => Effect.undefined)
+})
+
+/** Behind a link lies nothing of this store. */
+const hasDay = Effect.fnUntraced(function*(root: string, id: RunId.RunId) {
+  for (const path of [`${root}/archive`, dayOf(root, id)]) {
+    if ((yield* infoOf(path))?.kind !== "directory") return false
+  }
+  return true
 })
 
 /**
@@ -99,10 +105,9 @@ export const astray = (root: string, id: RunId.RunId) =>
  * @internal
  */
 export const look = Effect.fnUntraced(function*(root: string, id: RunId.RunId) {
-  const files = yield* Files
-  if (!(yield* isDirectory(`${root}/archive`)) || !(yield* isDirectory(dayOf(root, id)))) return undefined
-  const there = yield* Effect.result(files.lstat(pathOf(root, id)))
-  return Result.isSuccess(there) && there.success.kind === "file" ? there.success : undefined
+  if (!(yield* hasDay(root, id))) return undefined
+  const there = yield* infoOf(pathOf(root, id))
+  return there?.kind === "file" ? there : undefined
 })
 
 /**
@@ -187,9 +192,8 @@ const tryLock = Effect.fnUntraced(function*(path: string): Effect.fn.Return<Lock
     if (info.kind !== "file") return yield* new Errno({ code: "ENOTSUP", call: "open", path, cause: undefined })
     if (!(yield* locks.tryExclusive(fd, path))) return "busy"
     // Whoever had it may have taken it away, or put another in its place.
-    const there = yield* Effect.result(files.lstat(path))
-    if (Result.isFailure(there) && !isAbsence(there.failure)) return yield* there.failure
-    return Result.isSuccess(there) && sameFile(there.success, info) ? { fd, path, info } : "absent"
+    const there = yield* infoOf(path)
+    return there !== undefined && sameFile(there, info) ? { fd, path, info } : "absent"
   })
   const locked = yield* Effect.onError(attempt, () => files.close(fd))
   if (typeof locked === "string") yield* files.close(fd)
@@ -258,7 +262,7 @@ export const discard = Effect.fnUntraced(function*(root: string, id: RunId.RunId
  */
 export const unmark = Effect.fnUntraced(function*(root: string, id: RunId.RunId) {
   const files = yield* Files
-  if (!(yield* isDirectory(`${root}/archive`)) || !(yield* isDirectory(dayOf(root, id)))) return
+  if (!(yield* Effect.orElseSucceed(hasDay(root, id), () => false))) return
   yield* Effect.ignore(files.unlink(markOf(root, id)))
   yield* Effect.ignore(files.rmdir(dayOf(root, id)))
 })
