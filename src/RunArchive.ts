@@ -26,6 +26,7 @@ import type { ArchiveError } from "./ArchiveError.ts"
 import type { Bundle } from "./Bundle.ts"
 import * as Place from "./internal/ArchivePlace.ts"
 import { Files, Flags, type Info } from "./internal/Files.ts"
+import { isThere } from "./internal/io.ts"
 import { checkWhole, reopen } from "./internal/Reopening.ts"
 import { tentatively } from "./internal/Tentative.ts"
 import { where } from "./internal/Whereabouts.ts"
@@ -34,7 +35,7 @@ import * as Recovery from "./Recovery.ts"
 import type * as RunId from "./RunId.ts"
 import type { RunRecord } from "./RunRecord.ts"
 import { type ResumeOptions, RunStore } from "./RunStore.ts"
-import { StoreError, StoreReason, unusable } from "./StoreError.ts"
+import { orSystem, StoreError, StoreReason, unusable } from "./StoreError.ts"
 
 export { ArchiveError, ArchiveReason } from "./ArchiveError.ts"
 
@@ -192,10 +193,9 @@ const entryOf = (root: string, id: RunId.RunId, info: Info): Entry => ({
 })
 
 const read = Effect.fnUntraced(function*(root: string, dir: (id: RunId.RunId) => string, id: RunId.RunId) {
-  const files = yield* Files
   const info = yield* Place.look(root, id)
   // Beside a bundle it is what a crash has left.
-  return info === undefined || (yield* Effect.isSuccess(files.lstat(dir(id)))) ? undefined : entryOf(root, id, info)
+  return info === undefined || (yield* isThere(dir(id))) ? undefined : entryOf(root, id, info)
 })
 
 /**
@@ -206,9 +206,9 @@ const read = Effect.fnUntraced(function*(root: string, dir: (id: RunId.RunId) =>
  */
 export const list: Stream.Stream<Entry, never, RunStore> = Stream.unwrap(
   Effect.map(RunStore, ({ dir, root }) =>
-    Stream.fromIterableEffect(Place.days(root)).pipe(
-      Stream.flatMap((day) => Stream.fromIterableEffect(Place.idsOfDay(root, day))),
-      Stream.mapEffect((id) => read(root, dir, id)),
+    Place.all(root).pipe(
+      // What cannot be looked at hides nothing else.
+      Stream.mapEffect((id) => Effect.orElseSucceed(read(root, dir, id), () => undefined)),
       Stream.filter((entry) => entry !== undefined)
     ))
 )
@@ -222,7 +222,7 @@ export const list: Stream.Stream<Entry, never, RunStore> = Stream.unwrap(
 export const get = Effect.fn("RunArchive.get")(
   function*(id: RunId.RunId): Effect.fn.Return<Entry, StoreError, RunStore> {
     const { dir, root } = yield* RunStore
-    const entry = yield* read(root, dir, id)
+    const entry = yield* orSystem(read(root, dir, id))
     return entry ?? (yield* new StoreError({ reason: StoreReason.NoSuchRun({ name: id }) }))
   }
 )

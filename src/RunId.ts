@@ -133,3 +133,10 @@ export const isDay = (text: string): boolean => dayGrammar.test(text)
  * @since 0.1.0
  */
 export const day = (id: RunId): string => `${id.slice(0, 4)}-${id.slice(4, 6)}-${id.slice(6, 8)}`
+
+/**
+ * Whether a name in a day directory is that of a run which lies there.
+ *
+ * @internal
+ */
+export const isOfDay = (name: string, directory: string): name is RunId => isRunId(name) && day(name) === directory

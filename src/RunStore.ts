@@ -24,8 +24,8 @@ import * as ArchivePlace from "./internal/ArchivePlace.ts"
 import { make as makeBuilder } from "./internal/BundleBuilder.ts"
 import { variable } from "./internal/Environment.ts"
 import type { Errno } from "./internal/Errno.ts"
-import { type ByteEntry, Files, type Kind } from "./internal/Files.ts"
-import { eachEntry, requireDirectory } from "./internal/io.ts"
+import { Files } from "./internal/Files.ts"
+import { entriesOf } from "./internal/io.ts"
 import * as RecordFile from "./internal/RecordFile.ts"
 import { checkWhole, reopen } from "./internal/Reopening.ts"
 import * as StoreRoot from "./internal/StoreRoot.ts"
@@ -124,20 +124,6 @@ const make = Effect.fnUntraced(function*(options: Options) {
 
   // == listing
 
-  /** Names in a directory, newest first by what they say; a directory that is not there has none. */
-  const names = Effect.fnUntraced(function*(path: string, accept: (name: string) => boolean) {
-    const found: Array<{ readonly name: string; readonly kind: Kind | undefined }> = []
-    const take = ({ kind, name: bytes }: ByteEntry) => {
-      const name = bytes.toString()
-      if (accept(name)) found.push({ name, kind })
-    }
-    yield* requireDirectory(path).pipe(
-      Effect.andThen(eachEntry(path, take)),
-      Effect.catchIf((errno) => errno.code === "ENOENT", () => Effect.void)
-    )
-    return found.sort((left, right) => left.name < right.name ? 1 : -1)
-  })
-
   /** Nothing for a bundle that was taken away while it was read: it has no record for the reason that it has gone. */
   const read = Effect.fnUntraced(function*(id: RunId.RunId, kind: string | undefined) {
     const files = yield* Files
@@ -151,15 +137,14 @@ const make = Effect.fnUntraced(function*(options: Options) {
 
   /** Days and ids sort alike by their names, so those that begin alike lie together. */
   const listFrom = (prefix: string): Stream.Stream<Entry, StoreError> =>
-    Stream.fromIterableEffect(orSystem(names(runs, RunId.isDay))).pipe(
+    Stream.fromIterableEffect(orSystem(entriesOf(runs, RunId.isDay))).pipe(
       Stream.filter((day) => day.kind === "directory" && sharesBeginning(day.name.replaceAll("-", ""), prefix)),
       Stream.flatMap((day) =>
         // A day that cannot be read must not hide the others.
         Stream.fromIterableEffect(
-          names(
-            `${runs}/${day.name}`,
-            (name) => name.startsWith(prefix) && RunId.isRunId(name) && RunId.day(name) === day.name
-          ).pipe(Effect.orElseSucceed(() => []))
+          entriesOf(`${runs}/${day.name}`, (name) => name.startsWith(prefix) && RunId.isOfDay(name, day.name)).pipe(
+            Effect.orElseSucceed(() => [])
+          )
         ).pipe(
           Stream.mapEffect((entry) => read(entry.name as RunId.RunId, entry.kind)),
           Stream.filter((entry) => entry !== undefined)
@@ -182,7 +167,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
   const kindAt = Effect.fnUntraced(function*(id: RunId.RunId) {
     const kind = yield* lookAt(id)
     if (kind !== undefined) return kind
-    if ((yield* ArchivePlace.look(root, id)) !== undefined) return yield* fail(StoreReason.Archived({ id }))
+    if ((yield* orSystem(ArchivePlace.look(root, id))) !== undefined) return yield* fail(StoreReason.Archived({ id }))
     // Whoever restores one takes its archive away when the bundle is there, which may have been since the first look.
     return (yield* lookAt(id)) ?? (yield* fail(StoreReason.NoSuchRun({ name: id })))
   })

@@ -28,6 +28,7 @@ import type { Errno } from "./internal/Errno.ts"
 import { Files } from "./internal/Files.ts"
 import * as Kernel from "./internal/Kernel.ts"
 import { key } from "./internal/Mounts.ts"
+import * as Pace from "./internal/Pace.ts"
 import * as Removal from "./internal/Removal.ts"
 import { type Item, type Queue, queueOf, setAside } from "./internal/TrashQueue.ts"
 import * as Tree from "./internal/Tree.ts"
@@ -172,7 +173,7 @@ const run = Effect.fnUntraced(function*(trash: string, walk: Tree.Walk, options:
   })
   const work: Removal.Work = {
     concurrency,
-    pace: Removal.makePace(),
+    pace: Pace.make(),
     sizesTell: () => sizesTell,
     breathe,
     step: Effect.suspend(() => steps++ % namesPerBreath === 0 ? breathe : Effect.void),

@@ -66,6 +66,8 @@ export type Fault = Data.TaggedEnum<{
   Waiting: { readonly entries: number }
   /** A removed bundle that a sweep could not delete in whole. */
   Stuck: {}
+  /** So many more of such bundles. */
+  StuckCrowd: { readonly entries: number }
   /** The index is not believed, so a pass begins a new one. */
   IndexUnusable: { readonly reason: string }
   /** A pass is using the index, so it was not looked at. */
@@ -131,6 +133,7 @@ const problems: ReadonlySet<Fault["_tag"]> = new Set<Fault["_tag"]>([
   "OnlyCopy",
   "ArchiveUnusable",
   "Stuck",
+  "StuckCrowd",
   "IndexWrong"
 ])
 
@@ -212,6 +215,7 @@ export const describe = Fault.$match({
   Waiting: ({ entries }) =>
     `${count(entries, "removed bundle waits", "removed bundles wait")} in the trash to be deleted`,
   Stuck: () => "was removed and could not be deleted in whole",
+  StuckCrowd: ({ entries }) => `holds ${entries} more that could not be deleted in whole`,
   IndexUnusable: ({ reason }) => `cannot be used: ${reason}`,
   IndexBusy: () => "is in use by a pass, and was not looked at",
   IndexBehind: ({ gone, missing }) =>
@@ -324,6 +328,7 @@ export const mendOf = ({ fault, id, where }: Omit<Finding, "outcome">): string |
     case "Waiting":
       return `leasehold prune, or: ${repair}`
     case "Stuck":
+    case "StuckCrowd":
       return `${repair} tries again, and says why`
     case "StaleHolder":
     case "Leftover":

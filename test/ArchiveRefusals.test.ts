@@ -11,6 +11,7 @@ import * as Retention from "../src/Retention.ts"
 import * as RunArchive from "../src/RunArchive.ts"
 import type { RunId } from "../src/RunId.ts"
 import * as RunRemoval from "../src/RunRemoval.ts"
+import { RunStore } from "../src/RunStore.ts"
 import type { StoreError } from "../src/StoreError.ts"
 import * as TrashSweep from "../src/TrashSweep.ts"
 import { names } from "./support/CommandLine.ts"
@@ -123,6 +124,130 @@ describe("on a read-only file system", () => {
         assert.strictEqual(error._tag === "ArchiveError" ? error.reason._tag : error._tag, "Present")
       })
     ))
+})
+
+describe("on a disk that cannot say what is there", () => {
+  const unreadable = (path: string) => refusing("EIO", (call, args) => call === "lstat" && args[0] === path)
+
+  const tag = (error: Refused) => error._tag === "ArchiveError" ? error.reason._tag : error._tag
+
+  const verbs: ReadonlyArray<readonly [string, (id: RunId) => Effect.Effect<unknown, Refused, World>]> = [
+    ["restored", RunArchive.restore],
+    ["removed", RunArchive.remove]
+  ]
+
+  it.live.each(verbs)(
+    "an archive is not %s beside what may be its bundle, and not taken for one alone",
+    ([, verb]) =>
+      inStore((root) =>
+        Effect.gen(function*() {
+          const { dir, id, path } = yield* archived(root)
+          const disk = unreadable(dir)
+          assert.strictEqual(tag(yield* Effect.flip(Effect.provideService(verb(id), Files, disk))), "Present")
+          assert.isTrue(NFS.existsSync(path))
+          const error = yield* Effect.flip(Effect.provideService(RunArchive.get(id), Files, disk))
+          assert.strictEqual(error.reason._tag, "NoSuchRun")
+          yield* comesBack(dir, id)
+        })
+      )
+  )
+
+  it.live.each(verbs)(
+    "an archive is not %s that is not seen to be the locked one, and nobody tries for ever",
+    ([, verb]) =>
+      inStore((root) =>
+        Effect.gen(function*() {
+          const { dir, id, path } = yield* archived(root)
+          const error = yield* Effect.flip(Effect.provideService(verb(id), Files, unreadable(path)))
+          assert.strictEqual(code(error), "EIO")
+          yield* comesBack(dir, id)
+        })
+      )
+  )
+})
+
+describe("an archive that cannot be looked at", () => {
+  const unreadable = (root: string, id: RunId) => {
+    const path = Place.pathOf(root, id)
+    return refusing("EIO", (call, args) => call === "lstat" && args[0] === path)
+  }
+
+  it.live("keeps its bundle from going alone, since it would stand for the run again", () =>
+    inStore((root) =>
+      Effect.gen(function*() {
+        const { dir, id, path } = yield* archived(root)
+        const bytes = NFS.readFileSync(path)
+        yield* RunArchive.restore(id)
+        NFS.writeFileSync(path, bytes)
+        const error = yield* Effect.flip(Effect.provideService(RunRemoval.remove(id), Files, unreadable(root, id)))
+        assert.match(error.message, /EIO/)
+        assert.isTrue(NFS.existsSync(`${dir}/run.json`))
+        yield* RunRemoval.remove(id)
+        assert.deepStrictEqual([NFS.existsSync(dir), NFS.existsSync(path)], [false, false])
+      })
+    ))
+
+  it.live("is no run that there is not", () =>
+    inStore((root) =>
+      Effect.gen(function*() {
+        const { id } = yield* archived(root)
+        const gets: ReadonlyArray<Effect.Effect<unknown, StoreError, World>> = [
+          Effect.flatMap(RunStore, (store) => store.get(id)),
+          RunArchive.get(id)
+        ]
+        for (const get of gets) {
+          const error = yield* Effect.flip(
+            Effect.provideService(get, Files, unreadable(root, id))
+          )
+          assert.strictEqual(error.reason._tag, "System")
+        }
+      })
+    ))
+})
+
+describe("on a disk that does not flush its directories", () => {
+  const unflushed = (code: string, ...paths: ReadonlyArray<string>) =>
+    refusing(code, (call, args) => call === "fsync" && paths.includes(String(args[1])))
+
+  it.live("a bundle stays until its archive is there for good", () =>
+    inStore((root) =>
+      Effect.gen(function*() {
+        const { dir, id } = made(root)
+        const before = content(dir)
+        const disk = unflushed("EIO", Place.dayOf(root, id))
+        assert.strictEqual(code(yield* Effect.flip(Effect.provideService(RunArchive.archive(id), Files, disk))), "EIO")
+        assert.deepStrictEqual(content(dir), before)
+        assert.deepStrictEqual([names(`${root}/staging`), names(`${root}/archive`)], [[], []])
+      })
+    ))
+
+  it.live("an archive stays until its bundle is there for good", () =>
+    inStore((root) =>
+      Effect.gen(function*() {
+        const { dir, id, path } = yield* archived(root)
+        yield* Effect.provideService(
+          RunArchive.restore(id),
+          Files,
+          unflushed("EIO", dir.slice(0, dir.lastIndexOf("/")))
+        )
+        assert.deepStrictEqual([NFS.existsSync(path), NFS.existsSync(`${dir}/run.json`)], [true, true])
+      })
+    ))
+
+  it.live.each(["EINVAL", "ENOTSUP", "EOPNOTSUPP"])(
+    "since it has no such thing, runs come and go as elsewhere: %s",
+    (code) =>
+      inStore((root) =>
+        Effect.gen(function*() {
+          const { dir, id } = made(root)
+          const disk = unflushed(code, Place.dayOf(root, id), dir.slice(0, dir.lastIndexOf("/")))
+          yield* Effect.provideService(RunArchive.archive(id), Files, disk)
+          assert.deepStrictEqual([NFS.existsSync(dir), names(Place.dayOf(root, id))], [false, [`${id}.tar.zst`]])
+          yield* Effect.provideService(RunArchive.restore(id), Files, disk)
+          assert.deepStrictEqual(names(Place.dayOf(root, id)), [`${id}.restored`])
+        })
+      )
+  )
 })
 
 describe("on a full disk", () => {

@@ -8,14 +8,17 @@ import * as NFS from "node:fs"
 import * as Archiving from "../src/archive/Archiving.ts"
 import * as Place from "../src/internal/ArchivePlace.ts"
 import { Errno } from "../src/internal/Errno.ts"
+import { type FilesApi, node } from "../src/internal/Files.ts"
 import { Locks, native } from "../src/internal/Locks.ts"
 import * as RecordFile from "../src/internal/RecordFile.ts"
 import * as RunArchive from "../src/RunArchive.ts"
 import type { RunId } from "../src/RunId.ts"
 import * as RunRemoval from "../src/RunRemoval.ts"
+import { RunStore } from "../src/RunStore.ts"
 import * as TrashSweep from "../src/TrashSweep.ts"
 import * as Verification from "../src/Verification.ts"
 import { describe as words, type Finding, mendOf, severityOf } from "../src/VerificationFinding.ts"
+import { failing, withFiles } from "./fixtures/sweeps.ts"
 import { names } from "./support/CommandLine.ts"
 import { bundle, type Made, series } from "./support/Fabricate.ts"
 import { everything } from "./support/Snapshot.ts"
@@ -269,6 +272,19 @@ describe("what was begun", () => {
           [...names(Place.dayOf(root, waiting!.id))],
           [`${waiting!.id}.tar.zst`, `${restored!.id}.restored`]
         )
+      })
+    ))
+
+  it.live("the mark of a restored run stays where its bundle cannot be looked at", () =>
+    inStore((root) =>
+      Effect.gen(function*() {
+        const [restored] = yield* archived(root, 1)
+        yield* RunArchive.restore(restored!.id)
+        yield* TrashSweep.sweepAll(root)
+        const { dir } = yield* (yield* RunStore).get(restored!.id)
+        const lstat: FilesApi["lstat"] = (path) => path === dir ? failing("EIO", "lstat") : node.lstat(path)
+        yield* check({ repair: true }).pipe(withFiles({ lstat }))
+        assert.isTrue(NFS.existsSync(Place.markOf(root, restored!.id)))
       })
     ))
 

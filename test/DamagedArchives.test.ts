@@ -139,12 +139,20 @@ describe("what is damaged is refused, and stays where it is", () => {
     [
       "without a manifest",
       (_, entries) => entries.filter((entry) => !isPart(entry)),
-      /^Corrupt: .*ends before its manifest/
+      /^Corrupt: .*manifest is out of order/
     ],
     ["without the first part of it", (_, entries) => {
       const first = entries.findIndex(isPart)
       return entries.filter((_, index) => index !== first)
-    }, /^Corrupt: .*manifest/],
+    }, /^Corrupt: .*manifest is out of order/],
+    [
+      "with no part where the first is due, and what comes then refused already",
+      (_, entries) => {
+        const first = entries.findIndex(isPart)
+        return [...entries.slice(0, first), file("elsewhere"), ...entries.slice(first)]
+      },
+      /^Corrupt: .*manifest is out of order/
+    ],
     ["without its last part", (_, entries) => entries.slice(0, -1), /^Corrupt: .*ends before its manifest/],
     [
       "with its parts the other way round",

@@ -1,6 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as NFS from "node:fs"
+import { dayOf } from "../src/internal/ArchivePlace.ts"
 import { type FilesApi, node } from "../src/internal/Files.ts"
 import type { Report } from "../src/RetentionReport.ts"
 import { untilPaid } from "../src/RetentionRounds.ts"
@@ -10,7 +11,7 @@ import { failing, withFiles } from "./fixtures/sweeps.ts"
 import * as Archives from "./support/Archives.ts"
 import { names, recordAt } from "./support/CommandLine.ts"
 import { once, watch } from "./support/Doors.ts"
-import { bundle } from "./support/Fabricate.ts"
+import { bundle, type Made } from "./support/Fabricate.ts"
 import { aged, inStore, listed, prune, reasons } from "./support/Pruning.ts"
 import { ids, present } from "./support/Stores.ts"
 import { day, hour } from "./support/Time.ts"
@@ -170,4 +171,95 @@ describe("the limits of the archive", () => {
         })
       )
   )
+
+  /** A call that fails as on a bad disk, by what it is about. */
+  const broken = ([call, path]: readonly ["lstat" | "listAt", string]) =>
+    call === "lstat"
+      ? withFiles({ lstat: (each) => each === path ? failing("EIO", call) : node.lstat(each) })
+      : withFiles({
+        listAt: (each, options) => String(each) === path ? failing("EIO", call) : node.listAt(each, options)
+      })
+
+  /** Days that moved long ago, so that what a pass comes to know of them holds. */
+  const settle = (root: string, now: number) => {
+    for (const name of names(`${root}/archive`)) Archives.touch(`${root}/archive/${name}`, (now - hour) / 1000)
+  }
+
+  const byAge = { archiveMaxAge: "15 days" }
+
+  it.live.each<readonly [string, (root: string, made: Made) => Parameters<typeof broken>[0]]>([
+    ["the listing of a day", (root, { id }) => ["listAt", dayOf(root, id)]],
+    ["a look at a day", (root, { id }) => ["lstat", dayOf(root, id)]],
+    ["a look at an archive", (root, { id }) => ["lstat", Archives.pathOf(root, id)]],
+    ["the listing of all days", (root) => ["listAt", `${root}/archive`]],
+    ["a look at the archive itself", (root) => ["lstat", `${root}/archive`]]
+  ])(
+    "hold for what could not be looked at, when %s fails once",
+    ([_, what]) =>
+      inStore((root, now) =>
+        Effect.gen(function*() {
+          const [one, other] = yield* archived(root, now, [30, 20])
+          settle(root, now)
+          const first = yield* prune(byAge).pipe(broken(what(root, one!)))
+          assert.strictEqual(reasons(first)["unlistedDays"], 1)
+          assert.include(yield* listed, one!.id)
+          const second = yield* prune(byAge)
+          assert.sameMembers([...expiredBy(first), ...expiredBy(second)], [one!.id, other!.id])
+          assert.deepStrictEqual([yield* listed, second.debt], [[], null])
+        })
+      )
+  )
+
+  it.live("count a day by what is known of it when it cannot be listed", () =>
+    inStore((root, now) =>
+      Effect.gen(function*() {
+        const made = yield* archived(root, now, [30, 20])
+        settle(root, now)
+        yield* prune({ archiveMaxBytes: "1 GiB" })
+        const place = dayOf(root, made[0]!.id)
+        NFS.utimesSync(place, new Date(now - 2 * hour), new Date(now - 2 * hour))
+        const report = yield* prune({ archiveMaxBytes: 60_000 }).pipe(broken(["listAt", place]))
+        assert.deepStrictEqual([expiredBy(report), reasons(report)["unlistedDays"]], [[made[1]!.id], 1])
+        assert.deepStrictEqual(expiredBy(yield* prune({ archiveMaxBytes: 60_000 })), [])
+      })
+    ))
+
+  it.live("own up to a day that is known and can be listed no more", () =>
+    inStore((root, now) =>
+      Effect.gen(function*() {
+        const [one] = yield* archived(root, now, [30])
+        settle(root, now)
+        yield* prune({ archiveMaxBytes: "1 GiB" })
+        const place = dayOf(root, one!.id)
+        for (const what of [["listAt", place], ["lstat", Archives.pathOf(root, one!.id)]] as const) {
+          const report = yield* prune(byAge).pipe(broken(what))
+          assert.deepStrictEqual([expiredBy(report), reasons(report)["unlistedDays"]], [[], 1])
+        }
+        assert.deepStrictEqual(expiredBy(yield* prune(byAge)), [one!.id])
+      })
+    ))
+
+  it.live("have the next one go for one that will not", () =>
+    inStore((root, now) =>
+      Effect.gen(function*() {
+        const made = yield* archived(root, now, [30, 20, 10])
+        const unlink: FilesApi["unlink"] = (path) =>
+          path === Archives.pathOf(root, made[0]!.id) ? failing("EPERM", "unlink") : node.unlink(path)
+        const report = yield* prune({ archiveMaxBytes: 120_000 }).pipe(withFiles({ unlink }))
+        assert.deepStrictEqual([expiredBy(report), reasons(report)], [[made[1]!.id], { failed: 1 }])
+      })
+    ))
+
+  it.live("take no archive beside whose place something may be that cannot be looked at", () =>
+    inStore((root, now) =>
+      Effect.gen(function*() {
+        const { id, path } = yield* stale(root, now)
+        NFS.utimesSync(path, new Date(now - 29 * day), new Date(now - 29 * day))
+        const { dir } = yield* (yield* RunStore.RunStore).get(id)
+        for (const dryRun of [true, false]) {
+          const report = yield* prune(byAge, { dryRun }).pipe(broken(["lstat", dir]))
+          assert.deepStrictEqual([expiredBy(report), NFS.existsSync(path)], [[], true])
+        }
+      })
+    ))
 })

@@ -356,6 +356,23 @@ describe("what lies in the directories of the store", () => {
         assert.deepStrictEqual(NFS.readdirSync(`${root}/trash`), [])
       })
     ))
+
+  it.live("more that would not go than are told one by one, and what waits beside it", () =>
+    inStore((root) =>
+      Effect.gen(function*() {
+        for (let nth = 0; nth < 103; nth++) NFS.mkdirSync(`${root}/trash/${nth}-000000.stuck`)
+        const crowd = (found: ReadonlyArray<Finding>) => found.filter(({ fault }) => fault._tag !== "Stuck")
+        const found = yield* check()
+        assert.deepStrictEqual(shown(root, crowd(found)), ["problem StuckCrowd trash Left"])
+        assert.strictEqual(words(crowd(found)[0]!.fault), "holds 3 more that could not be deleted in whole")
+        NFS.mkdirSync(`${root}/trash/a-000000`)
+        assert.deepStrictEqual(shown(root, crowd(yield* check({ repair: true }))), [
+          "note Waiting trash Mended",
+          "problem StuckCrowd trash Mended"
+        ])
+        assert.deepStrictEqual(NFS.readdirSync(`${root}/trash`), [])
+      })
+    ))
 })
 
 describe("the index against the disk", () => {

@@ -104,7 +104,6 @@ const publish = Effect.fnUntraced(function*(root: string, target: Target, draft:
   const path = Place.pathOf(root, target.id)
   yield* patiently(lockLeftover(root, target.id, path)).pipe(asError(target, path))
   yield* renameInto(Place.dayOf(root, target.id), draft, path).pipe(asError(target, path))
-  yield* Effect.ignore(syncDirectory(Place.dayOf(root, target.id)))
   return path
 })
 
@@ -136,7 +135,9 @@ export const write = Effect.fnUntraced(function*(
   const endedAt = BigInt(toMillis(record.endedAt ?? record.startedAt)) * 1_000_000n
   yield* Effect.andThen(files.futimes(fd, endedAt, draft), files.fsync(fd, draft)).pipe(asError(target, draft))
   const path = yield* publish(root, target, draft)
-  return yield* interruptibly(readBack(target, fd, path, packed)).pipe(
+  return yield* syncDirectory(Place.dayOf(root, id)).pipe(
+    asError(target, path),
+    Effect.andThen(interruptibly(readBack(target, fd, path, packed))),
     Effect.onError(() => Effect.ignore(Place.remove(root, id)))
   )
 })

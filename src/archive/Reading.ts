@@ -111,8 +111,10 @@ export const read = (
     const manifest = Manifest.make(id)
     let isComplete = false
 
+    const outOfOrder = () => new Corrupt({ detail: "its manifest is out of order" })
+
     const takePart = Effect.fnUntraced(function*(found: Tar.Found): Effect.fn.Return<void, Corrupt | Tar.TarError> {
-      if (found.header.name !== manifest.name()) return yield* new Corrupt({ detail: "its manifest is out of order" })
+      if (found.header.name !== manifest.name()) return yield* outOfOrder()
       isComplete = !manifest.isDue()
       const expected = isComplete ? manifest.last() : manifest.part()
       const part = yield* readPart(found)
@@ -120,6 +122,8 @@ export const read = (
     })
 
     const takeEntry = Effect.fnUntraced(function*(found: Tar.Found): Effect.fn.Return<void, VisitError | Corrupt> {
+      // A part comes at once when it is due. Nobody is to remember what comes of entries without one.
+      if (manifest.isDue()) return yield* outOfOrder()
       const entry = yield* Effect.mapError(
         Effect.fromResult(fromHeader(id, found.header, source)),
         (refusal) => new Unsafe(refusal)
@@ -141,7 +145,6 @@ export const read = (
 
     const take = Effect.fnUntraced(function*(found: Tar.Found): Effect.fn.Return<boolean, VisitError | Corrupt> {
       if (isComplete) return yield* new Corrupt({ detail: `${shownName(found.header.name)} comes after its end` })
-      // What a part was due for and did not come shows in the next, which is then another than expected.
       yield* (Manifest.isPart(id, found.header) ? takePart(found) : takeEntry(found))
       return true
     })

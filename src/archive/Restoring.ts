@@ -9,7 +9,7 @@ import { ArchiveError, ArchiveReason } from "../ArchiveError.ts"
 import * as Place from "../internal/ArchivePlace.ts"
 import { attempts, makeDirectoryIn, mayPass, publish } from "../internal/BundleBuilder.ts"
 import { Files } from "../internal/Files.ts"
-import { syncDirectory } from "../internal/io.ts"
+import { isThere, syncDirectory } from "../internal/io.ts"
 import * as RecordFile from "../internal/RecordFile.ts"
 import { tentatively } from "../internal/Tentative.ts"
 import * as Trash from "../internal/Trash.ts"
@@ -35,11 +35,6 @@ export interface Restored {
 }
 
 const refuse = (id: RunId, reason: ArchiveReason) => Effect.fail(new ArchiveError({ id, reason }))
-
-const isThere = Effect.fnUntraced(function*(path: string) {
-  const files = yield* Files
-  return yield* Effect.isSuccess(files.lstat(path))
-})
 
 /** The lock of the archive: two who restore, and one who removes, do not come in each other's way. */
 const take = Effect.fnUntraced(function*(
@@ -113,11 +108,11 @@ const build = Effect.fnUntraced(function*(
   }).pipe(Effect.onError(() => Effect.ignore(Trash.put(root, staged, id))))
 })
 
-/** From here on the bundle counts. An archive that will not go is as good as not there. */
+/** From here on the bundle counts, and an archive beside it is as good as not there: it stays where one may be lost. */
 const dropArchive = Effect.fnUntraced(function*({ dir, root }: Store, id: RunId) {
   const place = dir(id)
-  yield* Effect.ignore(syncDirectory(place.slice(0, place.lastIndexOf("/"))))
-  yield* Effect.ignore(Place.remove(root, id))
+  const flush = syncDirectory(place.slice(0, place.lastIndexOf("/")))
+  yield* Effect.ignore(Effect.andThen(flush, Place.remove(root, id)))
 })
 
 /** @internal */

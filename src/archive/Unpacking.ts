@@ -5,7 +5,7 @@
 import * as Effect from "effect/Effect"
 import { Errno } from "../internal/Errno.ts"
 import { Files, Flags } from "../internal/Files.ts"
-import { nonce, writeAll } from "../internal/io.ts"
+import { isAbsence, nonce, writeAll } from "../internal/io.ts"
 import { makeFifo } from "../internal/Pipes.ts"
 import * as Tree from "../internal/Tree.ts"
 import type { ArchiveEntry } from "./ArchiveEntry.ts"
@@ -69,8 +69,7 @@ const makeFile = Effect.fnUntraced(function*({ flushing, walk }: Unpacking, entr
   yield* flushing.add(fd, shown)
 })
 
-const isMissing = (error: Errno | Tree.Barred | Unsafe): error is Errno =>
-  error._tag === "Errno" && (error.code === "ENOENT" || error.code === "ENOTDIR")
+const isMissing = (error: Errno | Tree.Barred | Unsafe): error is Errno => error._tag === "Errno" && isAbsence(error)
 
 /** The first name of the file is found from the top, where it can have been put by nobody but us. */
 const makeLink = Effect.fnUntraced(function*({ dir, walk }: Unpacking, { path, target }: ArchiveEntry) {

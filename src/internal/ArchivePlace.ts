@@ -5,11 +5,12 @@
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import type * as Scope from "effect/Scope"
+import * as Stream from "effect/Stream"
 import * as RunId from "../RunId.ts"
 import type { Timestamp } from "../RunRecord.ts"
 import { Errno } from "./Errno.ts"
-import { type ByteEntry, Files, Flags, type Info } from "./Files.ts"
-import { eachEntry, findAstray, readText, replace, sameFile } from "./io.ts"
+import { Files, Flags, type Info } from "./Files.ts"
+import { entriesOf, findAstray, isAbsence, readText, replace, sameFile } from "./io.ts"
 import { Locks } from "./Locks.ts"
 import { pause } from "./Pause.ts"
 
@@ -70,11 +71,24 @@ export const idOf = idBefore(ending)
 /** @internal */
 export const markedBy = idBefore(markEnding)
 
-/** Behind a link lies nothing of this store. */
-const isDirectory = Effect.fnUntraced(function*(path: string) {
+/**
+ * Whether a name in `staging/` is one that the store gives: that of a bundle, or of the draft of an archive.
+ *
+ * @internal
+ */
+export const isStaged = (name: string): boolean => RunId.isRunId(name) || idOf(name) !== undefined
+
+const infoOf = Effect.fnUntraced(function*(path: string): Effect.fn.Return<Info | undefined, Errno> {
   const files = yield* Files
-  const there = yield* Effect.result(files.lstat(path))
-  return Result.isSuccess(there) && there.success.kind === "directory"
+  return yield* Effect.catchIf(files.lstat(path), isAbsence, () => Effect.undefined)
+})
+
+/** Behind a link lies nothing of this store. */
+const hasDay = Effect.fnUntraced(function*(root: string, id: RunId.RunId) {
+  for (const path of [`${root}/archive`, dayOf(root, id)]) {
+    if ((yield* infoOf(path))?.kind !== "directory") return false
+  }
+  return true
 })
 
 /**
@@ -91,10 +105,9 @@ export const astray = (root: string, id: RunId.RunId) =>
  * @internal
  */
 export const look = Effect.fnUntraced(function*(root: string, id: RunId.RunId) {
-  const files = yield* Files
-  if (!(yield* isDirectory(`${root}/archive`)) || !(yield* isDirectory(dayOf(root, id)))) return undefined
-  const there = yield* Effect.result(files.lstat(pathOf(root, id)))
-  return Result.isSuccess(there) && there.success.kind === "file" ? there.success : undefined
+  if (!(yield* hasDay(root, id))) return undefined
+  const there = yield* infoOf(pathOf(root, id))
+  return there?.kind === "file" ? there : undefined
 })
 
 /**
@@ -106,35 +119,43 @@ export const look = Effect.fnUntraced(function*(root: string, id: RunId.RunId) {
 export const endOf = (id: RunId.RunId, { mtimeNanos }: Info): number =>
   Math.max(Math.round(Number(mtimeNanos) / 1e6), RunId.startedAt(id).epochMilliseconds)
 
-/** What names in a directory say, newest first; a directory that is not there, or is a link, has none. */
-const names = Effect.fnUntraced(function*<A extends string>(path: string, read: (name: string) => A | undefined) {
-  const found: Array<A> = []
-  const take = (entry: ByteEntry) => {
-    const said = read(entry.name.toString())
-    if (said !== undefined) found.push(said)
-  }
-  if (yield* isDirectory(path)) yield* Effect.ignore(eachEntry(path, take))
-  return found.sort().toReversed()
-})
+/** Names in a directory, newest first; behind a link lies nothing of this store. */
+const names = (path: string, isWanted: (name: string) => boolean): Effect.Effect<ReadonlyArray<string>, Errno> =>
+  entriesOf(path, isWanted).pipe(
+    Effect.catchIf(isAbsence, () => Effect.succeed([])),
+    Effect.map((entries) => entries.map(({ name }) => name))
+  )
 
 /**
  * The days that have archives, newest first.
  *
  * @internal
  */
-export const days = (root: string): Effect.Effect<ReadonlyArray<string>> =>
-  names(`${root}/archive`, (name) => RunId.isDay(name) ? name : undefined)
+export const days = (root: string): Effect.Effect<ReadonlyArray<string>, Errno> => names(`${root}/archive`, RunId.isDay)
 
 /**
  * The runs of a day that have archives, newest first.
  *
  * @internal
  */
-export const idsOfDay = (root: string, day: string): Effect.Effect<ReadonlyArray<RunId.RunId>> =>
-  names(`${root}/archive/${day}`, (name) => {
-    const id = idOf(name)
-    return id !== undefined && RunId.day(id) === day ? id : undefined
-  })
+export const idsOfDay = (root: string, day: string): Effect.Effect<ReadonlyArray<RunId.RunId>, Errno> =>
+  Effect.map(
+    names(`${root}/archive/${day}`, (name) => RunId.isOfDay(idOf(name) ?? "", day)),
+    (found) => found.flatMap((name) => idOf(name) ?? [])
+  )
+
+/** For whoever shows what can be read: what cannot hides nothing else. */
+const orNone = Effect.orElseSucceed((): ReadonlyArray<never> => [])
+
+/**
+ * Every archive that can be found, newest first.
+ *
+ * @internal
+ */
+export const all = (root: string): Stream.Stream<RunId.RunId> =>
+  Stream.fromIterableEffect(orNone(days(root))).pipe(
+    Stream.flatMap((day) => Stream.fromIterableEffect(orNone(idsOfDay(root, day))))
+  )
 
 /**
  * Some of the runs that have archives and whose ids begin so, newest first: enough to tell one from several.
@@ -143,10 +164,10 @@ export const idsOfDay = (root: string, day: string): Effect.Effect<ReadonlyArray
  */
 export const beginningWith = Effect.fnUntraced(function*(root: string, prefix: string) {
   const found: Array<RunId.RunId> = []
-  for (const day of yield* days(root)) {
+  for (const day of yield* orNone(days(root))) {
     const plain = day.replaceAll("-", "")
     if (!plain.startsWith(prefix) && !prefix.startsWith(plain)) continue
-    found.push(...(yield* idsOfDay(root, day)).filter((id) => id.startsWith(prefix)))
+    found.push(...(yield* orNone(idsOfDay(root, day))).filter((id) => id.startsWith(prefix)))
     if (found.length > 4) break
   }
   return found
@@ -171,8 +192,8 @@ const tryLock = Effect.fnUntraced(function*(path: string): Effect.fn.Return<Lock
     if (info.kind !== "file") return yield* new Errno({ code: "ENOTSUP", call: "open", path, cause: undefined })
     if (!(yield* locks.tryExclusive(fd, path))) return "busy"
     // Whoever had it may have taken it away, or put another in its place.
-    const there = yield* Effect.result(files.lstat(path))
-    return Result.isSuccess(there) && sameFile(there.success, info) ? { fd, path, info } : "absent"
+    const there = yield* infoOf(path)
+    return there !== undefined && sameFile(there, info) ? { fd, path, info } : "absent"
   })
   const locked = yield* Effect.onError(attempt, () => files.close(fd))
   if (typeof locked === "string") yield* files.close(fd)
@@ -241,7 +262,7 @@ export const discard = Effect.fnUntraced(function*(root: string, id: RunId.RunId
  */
 export const unmark = Effect.fnUntraced(function*(root: string, id: RunId.RunId) {
   const files = yield* Files
-  if (!(yield* isDirectory(`${root}/archive`)) || !(yield* isDirectory(dayOf(root, id)))) return
+  if (!(yield* Effect.orElseSucceed(hasDay(root, id), () => false))) return
   yield* Effect.ignore(files.unlink(markOf(root, id)))
   yield* Effect.ignore(files.rmdir(dayOf(root, id)))
 })

@@ -24,13 +24,16 @@ type Wrapped = (
 /** Two versions of a file without a hash in its name may have the same length, and V8 compares no more than that. */
 const isNamedForContent = (file: string) => /-[\w-]{8}\.cjs$/.test(file)
 
+/** Files.ts is not loaded this early. What lies there may be a link, or a FIFO whose other end nobody opens. */
+const flags = NFS.constants.O_RDONLY | (NFS.constants.O_NOFOLLOW ?? 0) | (NFS.constants.O_NONBLOCK ?? 0)
+
 const readOwn = (path: string): Buffer | undefined => {
   try {
-    const fd = NFS.openSync(path, "r")
+    const fd = NFS.openSync(path, flags)
     try {
-      const { mode, uid } = NFS.fstatSync(fd)
-      const isOwn = process.platform === "win32" || (uid === process.geteuid?.() && (mode & 0o022) === 0)
-      return isOwn ? NFS.readFileSync(fd) : undefined
+      const stats = NFS.fstatSync(fd)
+      const isOwn = process.platform === "win32" || (stats.uid === process.geteuid?.() && (stats.mode & 0o022) === 0)
+      return isOwn && stats.isFile() ? NFS.readFileSync(fd) : undefined
     } finally {
       NFS.closeSync(fd)
     }

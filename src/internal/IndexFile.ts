@@ -9,7 +9,7 @@ import { Errno } from "./Errno.ts"
 import { Files, Flags, type Info } from "./Files.ts"
 import * as IndexDatabase from "./IndexDatabase.ts"
 import * as IndexSeal from "./IndexSeal.ts"
-import { sameFile } from "./io.ts"
+import { isThere, sameFile } from "./io.ts"
 import { Kernel } from "./Kernel.ts"
 import * as Sqlite from "./Sqlite.ts"
 import { tentatively } from "./Tentative.ts"
@@ -27,12 +27,6 @@ interface Opened {
   /** What the file looks like when nobody but us has written to it. */
   looks: Info
 }
-
-const isThere = Effect.fnUntraced(function*(path: string) {
-  const files = yield* Files
-  const there = yield* Effect.result(files.lstat(path))
-  return Result.isSuccess(there) || there.failure.code !== "ENOENT"
-})
 
 // == putting out of the way
 

@@ -11,7 +11,7 @@ import * as Redaction from "../Redaction.ts"
 import { type KnownUndo, type Registered, type RunRecord, timestamp } from "../RunRecord.ts"
 import { formatDuration } from "../Units.ts"
 import * as BoundedCommand from "./BoundedCommand.ts"
-import { Files } from "./Files.ts"
+import { isThere } from "./io.ts"
 import * as RecordFile from "./RecordFile.ts"
 
 /** Where it is undone: the bundle in its store, and until when, in milliseconds since 1970. */
@@ -50,13 +50,6 @@ const problemOf = ({ how, inTime, output }: BoundedCommand.Ended, millis: number
     : `was ended by ${how.signal}`
   return said === "" ? problem : `${problem}: ${said}`
 }
-
-const isThere = Effect.fnUntraced(function*(path: string) {
-  const files = yield* Files
-  const there = yield* Effect.result(files.lstat(path))
-  // Of what cannot be looked at it is not known that it has gone.
-  return Result.isSuccess(there) || (there.failure.code !== "ENOENT" && there.failure.code !== "ENOTDIR")
-})
 
 const runIn = Effect.fnUntraced(
   function*(place: Place, command: Pick<BoundedCommand.Command, "argv" | "cwd" | "env">, millis: number) {

@@ -11,6 +11,7 @@ import { Errno } from "./Errno.ts"
 import { type ByteEntry, Files, type Info, type Listing } from "./Files.ts"
 import { nonce } from "./io.ts"
 import { key } from "./Mounts.ts"
+import type { Pace } from "./Pace.ts"
 import { Barred, type Walk } from "./Tree.ts"
 
 /**
@@ -33,30 +34,6 @@ export interface Work {
   readonly sizesTell: () => boolean
   readonly tried: () => void
   readonly unlinked: (freedBytes: number) => void
-}
-
-/**
- * Whether names take so long here that several are to be removed at a time: a disk that is told of each block that
- * comes free, or one in another machine, is waited for, and that can be done side by side.
- *
- * @internal
- */
-export interface Pace {
-  /** Asked for each name. Now and then the answer is no, to see whether they still take long. */
-  readonly isSlow: () => boolean
-  /** Takes what a name took that was removed alone, in milliseconds. */
-  readonly took: (millis: number) => void
-}
-
-/** @internal */
-export const makePace = (): Pace => {
-  let mean = 0
-  let asked = 0
-  return {
-    isSlow: () => mean > slowMillis && asked++ % namesPerSample !== 0,
-    // One that took very long was kept waiting by something else, as a busy processor.
-    took: (millis) => void (mean += (Math.min(millis, 4 * slowMillis) - mean) / 16)
-  }
 }
 
 /** @internal */
@@ -107,11 +84,6 @@ const largeBytes = 1024 * 1024
 
 /** A directory of this size has some thousand names at most, where sizes tell. */
 const shortBytes = 32 * 1024
-
-/** From here on the way there and back is the smaller part. */
-const slowMillis = 0.1
-
-const namesPerSample = 32
 
 const maxTries = 3
 

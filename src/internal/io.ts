@@ -6,7 +6,7 @@ import * as Effect from "effect/Effect"
 import * as Random from "effect/Random"
 import * as Result from "effect/Result"
 import { Errno } from "./Errno.ts"
-import { type ByteEntry, Files, Flags, type Info, type Kind } from "./Files.ts"
+import { type ByteEntry, type Entry, Files, Flags, type Info, type Kind } from "./Files.ts"
 
 /** @internal */
 export class NotRegular extends Data.TaggedError("NotRegular")<{ readonly path: string; readonly kind: Kind }> {
@@ -153,15 +153,41 @@ export const replace = Effect.fnUntraced(
   }
 )
 
+/** How a system says that it has no flush of a directory; Windows does not even open one. */
+const noFlush: ReadonlySet<string> = new Set(
+  process.platform === "win32" ? ["EPERM", "EISDIR", "EACCES", "EINVAL"] : ["EINVAL", "ENOTSUP", "EOPNOTSUPP"]
+)
+
 /**
- * A rename is on the disk for good once its directory is.
+ * A rename is on the disk for good once its directory is. Where there is no such flush, all has been done that can be.
  *
  * @internal
  */
-export const syncDirectory = Effect.fnUntraced(function*(path: string) {
+export const syncDirectory = Effect.fnUntraced(
+  function*(path: string) {
+    const files = yield* Files
+    const fd = yield* files.open(path, Flags.directory)
+    yield* files.fsync(fd, path).pipe(Effect.ensuring(files.close(fd)))
+  },
+  Effect.catchIf((errno) => noFlush.has(errno.code), () => Effect.void)
+)
+
+/**
+ * Whether a failed look says that nothing lies there. Of what cannot be looked at it is not known that it has gone.
+ *
+ * @internal
+ */
+export const isAbsence = ({ code }: Errno): boolean => code === "ENOENT" || code === "ENOTDIR"
+
+/**
+ * Whether something lies there, or may.
+ *
+ * @internal
+ */
+export const isThere = Effect.fnUntraced(function*(path: string) {
   const files = yield* Files
-  const fd = yield* files.open(path, Flags.directory)
-  yield* files.fsync(fd, path).pipe(Effect.ensuring(files.close(fd)))
+  const there = yield* Effect.result(files.lstat(path))
+  return Result.isSuccess(there) || !isAbsence(there.failure)
 })
 
 /**
@@ -202,6 +228,27 @@ export const eachEntry = Effect.fnUntraced(
         yield* Effect.yieldNow
       }
     }).pipe(Effect.ensuring(listing.close))
+  }
+)
+
+/**
+ * What of a directory is wanted by its name, the last first: of days and ids those are the newest. One that is not there
+ * has nothing in it.
+ *
+ * @internal
+ */
+export const entriesOf = Effect.fnUntraced(
+  function*(path: string, isWanted: (name: string) => boolean): Effect.fn.Return<ReadonlyArray<Entry>, Errno> {
+    const found: Array<Entry> = []
+    const take = ({ kind, name: bytes }: ByteEntry) => {
+      const name = bytes.toString()
+      if (isWanted(name)) found.push({ name, kind })
+    }
+    yield* requireDirectory(path).pipe(
+      Effect.andThen(eachEntry(path, take)),
+      Effect.catchIf((errno) => errno.code === "ENOENT", () => Effect.void)
+    )
+    return found.sort((left, right) => left.name < right.name ? 1 : -1)
   }
 )
 

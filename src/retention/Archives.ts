@@ -9,6 +9,7 @@ import * as Result from "effect/Result"
 import { standsForRun } from "../Bundle.ts"
 import * as Place from "../internal/ArchivePlace.ts"
 import { Files } from "../internal/Files.ts"
+import { isAbsence, isThere } from "../internal/io.ts"
 import { lengthText, sizeText } from "../RetentionReason.ts"
 import { hasArchiveLimits } from "../RetentionTiers.ts"
 import type { RunId } from "../RunId.ts"
@@ -40,7 +41,11 @@ const listDay = Effect.fnUntraced(function*(pass: Pass, day: string) {
       break
     }
     const info = yield* Effect.result(files.lstat(Place.pathOf(root, id)))
-    if (Result.isFailure(info) || info.success.kind !== "file") continue
+    if (Result.isFailure(info)) {
+      isWhole &&= isAbsence(info.failure)
+      continue
+    }
+    if (info.success.kind !== "file") continue
     archives.push({ id, bytes: info.success.size, endedAt: Place.endOf(id, info.success) })
   }
   return { archives: archives.sort((left, right) => left.endedAt - right.endedAt), isWhole }
@@ -50,7 +55,7 @@ interface Day {
   readonly day: string
   readonly archives: number
   readonly bytes: number
-  /** What was seen of one that was not looked through whole. */
+  /** What was seen of one that was not looked through whole, or not at all. */
   readonly seen?: ReadonlyArray<Archived>
 }
 
@@ -58,25 +63,40 @@ interface Day {
 const sumUp = Effect.fnUntraced(function*(pass: Pass) {
   const files = yield* Files
   const { now, session, store } = pass
-  const days = (yield* Place.days(store.root)).toReversed()
+  const found = yield* Effect.result(Place.days(store.root))
+  if (Result.isFailure(found)) return { sums: [], unlisted: 1 }
+  const days = found.success.toReversed()
   const known = new Map((yield* session.archiveDays).map((day) => [day.day, day]))
   for (const day of known.keys()) if (!days.includes(day)) yield* session.dropArchiveDay(day)
   const sums: Array<Day> = []
   let unlisted = 0
   for (const day of days) {
-    const info = yield* Effect.result(files.lstat(`${store.root}/archive/${day}`))
-    if (Result.isFailure(info)) continue
-    const { mtimeNanos } = info.success
     const before = known.get(day)
+    // What is known of it counts, and nothing of it can go.
+    const putOff = () => {
+      unlisted++
+      if (before !== undefined) sums.push({ ...before, seen: [] })
+    }
+    const info = yield* Effect.result(files.lstat(`${store.root}/archive/${day}`))
+    if (Result.isFailure(info)) {
+      if (!isAbsence(info.failure)) putOff()
+      continue
+    }
+    const { mtimeNanos } = info.success
     if (before?.settled === true && before.mtimeNanos === mtimeNanos) {
       sums.push(before)
       continue
     }
     if (sums.length > 0 && (yield* isOver(pass))) {
-      unlisted++
+      putOff()
       continue
     }
-    const { archives, isWhole } = yield* listDay(pass, day)
+    const listed = yield* Effect.result(listDay(pass, day))
+    if (Result.isFailure(listed)) {
+      putOff()
+      continue
+    }
+    const { archives, isWhole } = listed.success
     const sum = {
       day,
       mtimeNanos,
@@ -91,10 +111,16 @@ const sumUp = Effect.fnUntraced(function*(pass: Pass) {
   return { sums, unlisted }
 })
 
+/** The archives of a day that was known. What is not seen of it now is left to another pass. */
+const listAgain = Effect.fnUntraced(function*(pass: Pass, day: string) {
+  const listed = yield* Effect.result(listDay(pass, day))
+  if (Result.isFailure(listed) || !listed.success.isWhole) pass.ledger.left.unlisted++
+  return Result.isSuccess(listed) ? listed.success.archives : []
+})
+
 /** What lies beside an archive: nothing, the bundle of the run, or something that cannot stand for it. */
 const look = Effect.fnUntraced(function*({ store }: Pass, id: RunId) {
-  const files = yield* Files
-  if (!(yield* Effect.isSuccess(files.lstat(store.dir(id))))) return "nothing"
+  if (!(yield* isThere(store.dir(id)))) return "nothing"
   const entry = yield* Effect.result(store.get(id))
   return Result.isSuccess(entry) && standsForRun(entry.success) ? "the run" : "something"
 })
@@ -146,11 +172,11 @@ export const expireDue = Effect.fnUntraced(function*(pass: Pass) {
   for (const { archives, day, seen } of sums) {
     // A run ends after it has begun, so from here on everything is younger.
     if (archives === 0 || (over <= 0 && Date.parse(`${day}T00:00:00Z`) >= oldest)) continue
-    for (const archived of seen ?? (yield* listDay(pass, day)).archives) {
+    for (const archived of seen ?? (yield* listAgain(pass, day))) {
       const reason = reasonFor(archived)
       if (reason === undefined) continue
       if (ledger.expired.length >= budget.maxRemoved || (yield* isOver(pass))) ledger.left.toExpire++
-      else if ((yield* expireOrTell(pass, archived, reason)) === "kept") continue
+      else if ((yield* expireOrTell(pass, archived, reason)) !== "gone") continue
       over -= archived.bytes
     }
   }

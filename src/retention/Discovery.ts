@@ -4,7 +4,7 @@ import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import { type ByteEntry, type Entry, Files } from "../internal/Files.ts"
 import { eachEntry } from "../internal/io.ts"
-import { day as dayOf, isDay, isRunId, type RunId } from "../RunId.ts"
+import { isDay, isOfDay, type RunId } from "../RunId.ts"
 import { type Pass, tellFailure } from "./Pass.ts"
 
 /**
@@ -102,7 +102,7 @@ export const discover = Effect.fnUntraced(function*(pass: Pass) {
     const seen = yield* Effect.result(eachEntry(path, (entry) => {
       const name = entry.name.toString()
       isEmpty = false
-      if (isRunId(name) && dayOf(name) === day) ids.add(name)
+      if (isOfDay(name, day)) ids.add(name)
     }))
     if (Result.isFailure(seen)) continue
     if (isEmpty) yield* removeEmpty(pass, path)

@@ -34,8 +34,7 @@ const clearBundle = ({ lease, store }: Pass, id: RunId) =>
 export const clearStaging = Effect.fnUntraced(function*(pass: Pass) {
   if (pass.dryRun) return
   // What is none of the store's, however much there is of it, stands in the way of nothing.
-  const isOwn = (name: string) => isRunId(name) || ArchivePlace.idOf(name) !== undefined
-  for (const { kind, name } of yield* listPlace(pass, "staging", isOwn, pass.budget.maxLooked)) {
+  for (const { kind, name } of yield* listPlace(pass, "staging", ArchivePlace.isStaged, pass.budget.maxLooked)) {
     if (yield* isOver(pass)) break
     const archived = ArchivePlace.idOf(name)
     if (archived !== undefined && kind === "file") yield* clearDraft(pass, archived)

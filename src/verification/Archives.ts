@@ -9,7 +9,7 @@ import { type Entry, standsForRun } from "../Bundle.ts"
 import * as Place from "../internal/ArchivePlace.ts"
 import type { Errno } from "../internal/Errno.ts"
 import { Files } from "../internal/Files.ts"
-import { replacedBy } from "../internal/io.ts"
+import { isThere, replacedBy } from "../internal/io.ts"
 import * as RunArchive from "../RunArchive.ts"
 import * as RunId from "../RunId.ts"
 import { RunStore } from "../RunStore.ts"
@@ -66,9 +66,8 @@ const checkBeside = Effect.fnUntraced(
 
 /** A mark is of use as long as the bundle is there; what is written beside it, for a moment only. */
 const isOfUse = Effect.fnUntraced(function*(id: RunId.RunId, isDraft: boolean) {
-  const files = yield* Files
   const { dir } = yield* RunStore
-  return !isDraft && (yield* Effect.isSuccess(files.lstat(dir(id))))
+  return !isDraft && (yield* isThere(dir(id)))
 })
 
 /** Whoever restores the run has its archive locked, from before the mark is there until after the bundle is. */
@@ -88,7 +87,6 @@ const checkMark = Effect.fnUntraced(
 // == every name
 
 const checkNamed = Effect.fnUntraced(function*(day: string, named: Named, options: Options, heard: Heard) {
-  const files = yield* Files
   const { dir, root } = yield* RunStore
   const { kind, name, path } = named
   const replaced = replacedBy(name)
@@ -99,7 +97,7 @@ const checkNamed = Effect.fnUntraced(function*(day: string, named: Named, option
   if (id === marked) return yield* checkMark(path, id, replaced !== undefined, options)
   if (RunId.day(id) !== day) return [finding(Fault.WrongDay({ place: Place.pathOf(root, id) }), path, { id })]
   yield* heard(id)
-  return (yield* Effect.isSuccess(files.lstat(dir(id))))
+  return (yield* isThere(dir(id)))
     ? yield* checkBeside(path, id, options)
     : yield* checkAlone(path, id, options)
 })

@@ -5,7 +5,7 @@ import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import * as ArchivePlace from "../internal/ArchivePlace.ts"
 import { type ByteEntry, Files } from "../internal/Files.ts"
-import { eachEntry, requireDirectory } from "../internal/io.ts"
+import { eachEntry, isThere, requireDirectory } from "../internal/io.ts"
 import * as PassLock from "../retention/PassLock.ts"
 import * as RunId from "../RunId.ts"
 import { type Day, type IndexBroken, type Row, RunIndex } from "../RunIndex.ts"
@@ -83,7 +83,7 @@ const idsIn = Effect.fnUntraced(function*(path: string, day: string) {
   const ids = new Set<RunId.RunId>()
   const take = (entry: ByteEntry) => {
     const name = entry.name.toString()
-    if (RunId.isRunId(name) && RunId.day(name) === day) ids.add(name)
+    if (RunId.isOfDay(name, day)) ids.add(name)
   }
   yield* Effect.catchIf(eachEntry(path, take), (errno) => errno.code === "ENOENT", () => Effect.void)
   return ids
@@ -142,9 +142,9 @@ const setAside = Effect.fnUntraced(function*(root: string): Effect.fn.Return<Out
   const index = yield* RunIndex
   if (!(yield* keepPassesAway(root))) return Outcome.Failed({ reason: "a pass is using it" })
   yield* index.setAside
-  const files = yield* Files
-  const isThere = yield* Effect.isSuccess(files.lstat(`${root}/index.db`))
-  return isThere ? Outcome.Failed({ reason: "it could not be moved out of the way" }) : Outcome.Mended()
+  return (yield* isThere(`${root}/index.db`))
+    ? Outcome.Failed({ reason: "it could not be moved out of the way" }) :
+    Outcome.Mended()
 }, Effect.scoped)
 
 const mends: ReadonlySet<Fault["_tag"]> = new Set<Fault["_tag"]>(["IndexUnusable", "IndexWrong"])

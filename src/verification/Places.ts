@@ -4,7 +4,7 @@ import * as Result from "effect/Result"
 import * as Stream from "effect/Stream"
 import * as ArchivePlace from "../internal/ArchivePlace.ts"
 import { type ByteEntry, Files, type Kind } from "../internal/Files.ts"
-import { eachEntry } from "../internal/io.ts"
+import { eachEntry, isThere } from "../internal/io.ts"
 import { isStuck } from "../internal/TrashQueue.ts"
 import { Lease } from "../Lease.ts"
 import * as RunId from "../RunId.ts"
@@ -220,13 +220,11 @@ const checkStaged = Effect.fnUntraced(function*(named: Named, options: Options) 
   return [finding(fault, path, { id: name, outcome })]
 })
 
-const isStagedName = (name: string) => RunId.isRunId(name) || ArchivePlace.idOf(name) !== undefined
-
 /** @internal */
 export const staging = (options: Options): Stream.Stream<Finding, never, RunStore | Lease> =>
   Stream.unwrap(
     Effect.map(RunStore, ({ root }) =>
-      inside(`${root}/staging`, isStagedName, (entries) =>
+      inside(`${root}/staging`, ArchivePlace.isStaged, (entries) =>
         Stream.fromIterable(entries).pipe(
           Stream.mapEffect((named) =>
             checkStaged(named, options)
@@ -242,46 +240,44 @@ const listTrash = Effect.fnUntraced(function*(path: string) {
   let stuck = 0
   let waiting = 0
   const { entries, findings } = yield* gather(path, (name) => {
-    if (isStuck(name) && ++stuck <= most) return true
+    if (isStuck(name)) return ++stuck <= most
     waiting++
     return false
   })
-  return { entries, findings, waiting }
+  return { entries, findings, waiting, more: Math.max(0, stuck - most) }
 })
 
 const trashOutcomes = Effect.fnUntraced(function*(root: string) {
-  const files = yield* Files
   const { failed, left } = yield* TrashSweep.sweepAll(root)
   const reasonFor = (path: string) => failed.find((each) => each.path.startsWith(path))?.reason ?? "it is still there"
   const outcomeOf = Effect.fnUntraced(function*({ path }: Named) {
-    const isThere = yield* Effect.isSuccess(files.lstat(path))
-    return isThere ? Outcome.Failed({ reason: reasonFor(path) }) : Outcome.Mended()
+    return (yield* isThere(path)) ? Outcome.Failed({ reason: reasonFor(path) }) : Outcome.Mended()
   })
   const [first] = failed
-  const ofWaiting = left === 0 ? Outcome.Mended() : Outcome.Failed({
+  const ofRest = left === 0 ? Outcome.Mended() : Outcome.Failed({
     reason: `${left} of the trash would not go: ${first === undefined ? "try again" : first.reason}`
   })
-  return { outcomeOf, ofWaiting }
+  return { outcomeOf, ofRest }
 })
 
-const untouched = { outcomeOf: () => Effect.succeed<Outcome>(Outcome.Left()), ofWaiting: Outcome.Left() }
+const untouched = { outcomeOf: () => Effect.succeed<Outcome>(Outcome.Left()), ofRest: Outcome.Left() }
 
 /** Comes after everything that may put something into the trash. */
 export const trash = (options: Options): Stream.Stream<Finding, never, RunStore> =>
   Stream.fromIterableEffect(Effect.gen(function*() {
     const { root } = yield* RunStore
-    const { entries, findings, waiting } = yield* listTrash(`${root}/trash`)
+    const path = `${root}/trash`
+    const { entries, findings, more, waiting } = yield* listTrash(path)
     if (entries.length + waiting === 0) return findings
-    const { ofWaiting, outcomeOf } = options.repair || options.removeUnreadable ? yield* trashOutcomes(root) : untouched
+    const { ofRest, outcomeOf } = options.repair || options.removeUnreadable ? yield* trashOutcomes(root) : untouched
     const stuck = yield* Effect.forEach(
       entries,
       (entry) => Effect.map(outcomeOf(entry), (outcome) => finding(Fault.Stuck(), entry.path, { outcome }))
     )
     return [
       ...findings,
-      ...waiting === 0
-        ? []
-        : [finding(Fault.Waiting({ entries: waiting }), `${root}/trash`, { outcome: ofWaiting })],
-      ...stuck
+      ...waiting === 0 ? [] : [finding(Fault.Waiting({ entries: waiting }), path, { outcome: ofRest })],
+      ...stuck,
+      ...more === 0 ? [] : [finding(Fault.StuckCrowd({ entries: more }), path, { outcome: ofRest })]
     ]
   }))

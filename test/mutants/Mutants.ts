@@ -233,8 +233,8 @@ export const mutants: ReadonlyArray<Mutant> = [
     "if (locks === undefined) return yield* asBusy(target.id)"
   ]),
   mutant("the lock of an archive is that of the file at its path", "internal/ArchivePlace.ts", ["ArchiveDrafts"], [
-    "Result.isSuccess(there) && sameFile(there.success, info) ? { fd, path, info } : \"absent\"",
-    "Result.isSuccess(there) ? { fd, path, info } : \"absent\""
+    "there !== undefined && sameFile(there, info) ? { fd, path, info } : \"absent\"",
+    "there !== undefined ? { fd, path, info } : \"absent\""
   ]),
   mutant("there is a lease before the first restored file", "archive/Restoring.ts", ["model/Walk"], [
     "const held = yield* tentatively(lay(store, id, staged)).pipe(",

@@ -3,6 +3,7 @@ import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as NFS from "node:fs"
 import * as NodePath from "node:path"
+import { fifo } from "../support/Archives.ts"
 import { shell, withRoot } from "../support/CommandLine.ts"
 import { command, repository, run, start as startProgram, wordsFor } from "../support/Worker.ts"
 
@@ -13,7 +14,7 @@ const filesIn = (cache: string): ReadonlyArray<string> =>
       .map((entry) => `${entry.parentPath}/${entry.name}`)
     : []
 
-const inodesOf = (paths: ReadonlyArray<string>) => paths.map((path) => NFS.statSync(path).ino)
+const inodesOf = (paths: ReadonlyArray<string>) => paths.map((path) => NFS.lstatSync(path).ino)
 
 /** Gives a test a root, and what starts commands there with a cache of their own. */
 const withCache = <A, E>(
@@ -65,7 +66,16 @@ describe("compiled files", () => {
     ["is empty", (path) => NFS.writeFileSync(path, "")],
     ["was cut off", (path) => NFS.truncateSync(path, NFS.statSync(path).size - 8)],
     ["is something else", (path) => NFS.writeFileSync(path, Buffer.alloc(NFS.statSync(path).size))],
-    ["others may write to", (path) => NFS.chmodSync(path, 0o620)]
+    ["others may write to", (path) => NFS.chmodSync(path, 0o620)],
+    ["is a FIFO", (path) => {
+      NFS.rmSync(path)
+      fifo(path)
+    }],
+    ["is a link", (path) => {
+      const elsewhere = `${path.slice(0, path.indexOf("/leasehold/"))}/${NodePath.basename(path)}`
+      NFS.renameSync(path, elsewhere)
+      NFS.symlinkSync(elsewhere, path)
+    }]
   ]
   it.live.each(damages)(
     "are not run and made anew where one %s",
