@@ -54,6 +54,8 @@ export interface Ended {
   readonly interrupted: boolean
   /** Whether some of its output could not be passed on. That nobody reads it any more is not counted. */
   readonly lost: boolean
+  /** Whether some of its output could not be kept. */
+  readonly unkept: boolean
 }
 
 /**
@@ -161,6 +163,7 @@ export const run = Effect.fn("Child.run")(
       ...ended,
       interrupted,
       lost: losses.some(({ what }) => what === "passed on"),
+      unkept: losses.some(({ what }) => what === "kept"),
       exitCode: ended.signal === undefined ? ended.code ?? 1 : Signals.exitCode(ended.signal)
     }
   }
