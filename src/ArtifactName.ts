@@ -11,11 +11,11 @@ import * as Schema from "effect/Schema"
  * @since 0.1.0
  */
 export class BadArtifactName extends Schema.TaggedError<BadArtifactName>()("BadArtifactName", {
-  name: Schema.String,
+  artifact: Schema.String,
   problem: Schema.String
 }) {
   override get message() {
-    const shown = this.name.length > 60 ? `${this.name.slice(0, 57)}...` : this.name
+    const shown = this.artifact.length > 60 ? `${this.artifact.slice(0, 57)}...` : this.artifact
     return `${JSON.stringify(shown)} cannot name an artifact: ${this.problem}`
   }
 }
@@ -40,5 +40,5 @@ const problemOf = (name: string): string | undefined => {
  */
 export const parse = (name: string): Result.Result<string, BadArtifactName> => {
   const problem = problemOf(name)
-  return problem === undefined ? Result.succeed(name) : Result.fail(new BadArtifactName({ name, problem }))
+  return problem === undefined ? Result.succeed(name) : Result.fail(new BadArtifactName({ artifact: name, problem }))
 }

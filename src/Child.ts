@@ -54,6 +54,8 @@ export interface Ended {
   readonly interrupted: boolean
   /** Whether some of its output could not be passed on. That nobody reads it any more is not counted. */
   readonly lost: boolean
+  /** Whether some of its output could not be kept. */
+  readonly unkept: boolean
 }
 
 /**
@@ -97,10 +99,13 @@ const outputOf = ({ logs, temp }: Paths, options: Options): Processes.SpawnOptio
   }
 }
 
+const fromTerminal: ReadonlySet<NodeJS.Signals> = new Set(["SIGINT", "SIGQUIT", "SIGWINCH"])
+
 /**
  * Runs a child to its end. SIGINT, SIGTERM, SIGHUP and SIGQUIT that come in the meantime go to the child and its group
- * and do not end this program; with the terminal they reach the child by themselves. Interruption ends the child with
- * SIGTERM and waits for it.
+ * and do not end this program; with the terminal they reach the child by themselves. SIGUSR1, SIGUSR2, SIGALRM, SIGWINCH
+ * and SIGCONT are passed on, too, and from the first child on neither end this process nor open node's inspector.
+ * Interruption ends the child with SIGTERM and waits for it.
  *
  * @category running
  * @since 0.1.0
@@ -123,9 +128,9 @@ export const run = Effect.fn("Child.run")(
       Effect.scoped(Effect.gen(function*() {
         // Heard from before the start, so that no signal falls between the two.
         yield* Signals.listenForChild((signal) => {
-          interrupted = true
+          interrupted ||= Signals.isEnding(signal)
           // The terminal sends these to everybody in its foreground group, which with the terminal the child is in.
-          if (output === "terminal" && (signal === "SIGINT" || signal === "SIGQUIT")) return
+          if (output === "terminal" && fromTerminal.has(signal)) return
           if (child === undefined) waiting.push(signal)
           else child.signal(signal)
         })
@@ -158,6 +163,7 @@ export const run = Effect.fn("Child.run")(
       ...ended,
       interrupted,
       lost: losses.some(({ what }) => what === "passed on"),
+      unkept: losses.some(({ what }) => what === "kept"),
       exitCode: ended.signal === undefined ? ended.code ?? 1 : Signals.exitCode(ended.signal)
     }
   }

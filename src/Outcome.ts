@@ -18,6 +18,8 @@ import { inLastAttempt, isTerminal, type RunExit, type RunRecord, type Timestamp
 export interface Outcome {
   readonly status: "ok" | "error" | "interrupted"
   readonly exit: RunExit
+  /** Whether some of the output of this attempt could not be kept. */
+  readonly outputIncomplete?: boolean | undefined
 }
 
 /**
@@ -60,7 +62,11 @@ export const fromExit = (
  */
 export const record = (before: RunRecord, outcome: Outcome, endedAt: Timestamp): RunRecord =>
   isTerminal(before) ? before : {
-    ...inLastAttempt(before, { endedAt, status: outcome.status }),
+    ...inLastAttempt(before, {
+      endedAt,
+      status: outcome.status,
+      ...(outcome.outputIncomplete === true ? { outputIncomplete: true } : {})
+    }),
     status: outcome.status,
     endedAt,
     exit: outcome.exit

@@ -120,7 +120,7 @@ export type RunCommand = typeof RunCommand.Type
 
 /**
  * One go at the run: the first start and every resume. `tty` is true when its command had the terminal itself, so that
- * its output was not kept.
+ * its output was not kept, and `outputIncomplete` when not all of it could be.
  *
  * @category schemas
  * @since 0.1.0
@@ -129,7 +129,8 @@ export const Attempt = open({
   startedAt: Timestamp,
   endedAt: Schema.optionalKey(Timestamp),
   status: Status,
-  tty: Schema.optionalKey(Schema.Boolean)
+  tty: Schema.optionalKey(Schema.Boolean),
+  outputIncomplete: Schema.optionalKey(Schema.Boolean)
 })
 
 /**
@@ -258,7 +259,7 @@ export type RunRecord = typeof RunRecord.Type
  */
 export const inLastAttempt = (
   record: RunRecord,
-  change: Pick<Partial<typeof Attempt.Type>, "endedAt" | "status" | "tty">
+  change: Pick<Partial<typeof Attempt.Type>, "endedAt" | "status" | "tty" | "outputIncomplete">
 ): RunRecord => ({
   ...record,
   attempts: record.attempts.map((attempt, index) =>

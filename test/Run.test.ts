@@ -244,7 +244,10 @@ describe("the current run", () => {
       for (
         const name of ["", "/etc/passwd", "../../run.json", "a/../b", "a//b", "a\0b", ".", "a\\b", "n".repeat(256)]
       ) {
-        assert.strictEqual((yield* Effect.flip(run.artifact(name)))._tag, "BadArtifactName", name)
+        const error = yield* Effect.flip(run.artifact(name))
+        assert.strictEqual(error._tag, "BadArtifactName", name)
+        // Under which it is printed; a field could stand in its way.
+        assert.strictEqual(error.name, "BadArtifactName", name)
       }
     }).pipe(Run.scoped({ name: "artifacts" }), inStore))
 

@@ -72,8 +72,9 @@ export const retentionOf = (when: "off" | "background" | "before" | "after") => 
 
 const outcomeOf = (ended: Child.Ended): Outcome => {
   const exit = ended.signal === undefined ? { code: ended.exitCode } : { signal: ended.signal }
-  if (ended.exitCode === 0) return { status: "ok", exit }
-  return { status: ended.interrupted && ended.exitCode > 128 ? "interrupted" : "error", exit }
+  const rest = { exit, outputIncomplete: ended.unkept }
+  if (ended.exitCode === 0) return { status: "ok", ...rest }
+  return { status: ended.interrupted && ended.exitCode > 128 ? "interrupted" : "error", ...rest }
 }
 
 const runChild = Effect.fnUntraced(function*(options: Child.Options) {

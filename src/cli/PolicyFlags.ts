@@ -3,7 +3,7 @@ import * as Flag from "effect/cli/Flag"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Result from "effect/Result"
-import { readText } from "../internal/io.ts"
+import { readGiven } from "../internal/GivenFile.ts"
 import * as RetentionPolicy from "../RetentionPolicy.ts"
 import { from } from "../RetentionPolicyError.ts"
 import * as RetentionSources from "../RetentionSources.ts"
@@ -73,7 +73,7 @@ const given = (flags: PolicyFlags): Record<string, unknown> =>
   )
 
 const fromFile = Effect.fnUntraced(function*(file: string) {
-  const content = yield* readText(file, maxPolicyBytes).pipe(
+  const content = yield* readGiven(file, maxPolicyBytes).pipe(
     Effect.mapError((cause) => new UsageError(`the policy cannot be read: ${cause.message}`))
   )
   return yield* Effect.fromResult(

@@ -1,20 +1,21 @@
 import * as Command from "effect/cli/Command"
 import * as Flag from "effect/cli/Flag"
 import * as Console from "effect/Console"
+import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
-import type { RunRecord } from "../RunRecord.ts"
+import * as Option from "effect/Option"
+import type { RunId } from "../RunId.ts"
+import { type RunRecord, timestamp } from "../RunRecord.ts"
 import { RunStore } from "../RunStore.ts"
 import { findRun, Json, runName, Store } from "./Context.ts"
 import { printJson } from "./Output.ts"
 
-const noReason = "pinned by hand"
-
 const reason = Flag.String("reason").pipe(
   Flag.withAlias("r"),
-  Flag.withDescription("Why, for whoever wonders later"),
-  Flag.withDefault(noReason),
+  Flag.withDescription("Why, for whoever wonders later; without this, one that was given before stays"),
+  Flag.optional,
   // As a script has it whose variable is not set; its run is to be kept all the same.
-  Flag.map((text) => text === "" ? noReason : text)
+  Flag.map(Option.filter((text) => text !== ""))
 )
 
 const report = Effect.fnUntraced(function*(record: RunRecord) {
@@ -22,12 +23,24 @@ const report = Effect.fnUntraced(function*(record: RunRecord) {
   yield* Console.log(`${record.id} ${record.pin === undefined ? "is not pinned" : "is pinned"}`)
 })
 
+/** A reason that somebody gave is not lost to who gives none. */
+const pinWithoutReason = Effect.fnUntraced(function*(id: RunId) {
+  const store = yield* RunStore
+  const pin = { reason: "pinned by hand", at: timestamp(yield* DateTime.now) }
+  const change = (record: RunRecord) => record.pin === undefined ? { ...record, pin } : record
+  return yield* store.update(id, change, { fsync: true })
+})
+
 export const pin = Command.make("pin", { run: runName, reason }).pipe(
   Command.withDescription("Keep a run, whatever the policy says"),
   Command.withHandler(Effect.fn(function*({ reason, run }) {
     const store = yield* RunStore
     const { id } = yield* findRun(run)
-    yield* Effect.flatMap(store.pin(id, reason), report)
+    const pinned = Option.match(reason, {
+      onNone: () => pinWithoutReason(id),
+      onSome: (text) => store.pin(id, text)
+    })
+    yield* Effect.flatMap(pinned, report)
   })),
   Command.provide(Store)
 )

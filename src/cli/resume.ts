@@ -16,6 +16,7 @@ import { flagsOf } from "./Flags.ts"
 import { checkJob, jobOptions, noTelemetry, ownJob, retentionOf, retentionOption } from "./Job.ts"
 import { mark } from "./Mark.ts"
 import { warn } from "./Output.ts"
+import { look, statusOf } from "./RunView.ts"
 
 /** The recorded command, where it can be run again as it was: what was redacted is not known any more. */
 const recordedCommand = Effect.fnUntraced(function*({ command, id }: RunRecord) {
@@ -63,13 +64,12 @@ const findResumable = Effect.fnUntraced(function*(name: string) {
   )
 })
 
-/** What a live run writes while it is copied may be in the copy or not. */
+/** What a live run writes while it is copied may be in the copy or not. Who copies from a run holds it as well. */
 const sayIfLive = Effect.fnUntraced(function*(id: RunId) {
   const store = yield* RunStore
-  const entry = yield* store.get(id)
-  const liveness = yield* store.liveness(entry)
-  if (liveness._tag === "Live") {
-    yield* warn(`${entry.id} is still at work; its artifacts are copied as they are at this moment`)
+  const view = yield* Effect.flatMap(store.get(id), look)
+  if (view.liveness._tag === "Live" && statusOf(view) === "running") {
+    yield* warn(`${id} is still at work; its artifacts are copied as they are at this moment`)
   }
 })
 

@@ -22,10 +22,12 @@ const exitText = ({ exit }: RunRecord): string | undefined => {
 }
 
 /** As everything else of how it ended, of the last attempt. */
-const outputText = ({ attempts }: RunRecord): string | undefined =>
-  attempts.at(-1)?.tty === true
-    ? `not kept${attempts.length > 1 ? " of the last attempt" : ""}: it had the terminal`
-    : undefined
+const outputText = ({ attempts }: RunRecord): string | undefined => {
+  const last = attempts.at(-1)
+  const which = attempts.length > 1 ? " of the last attempt" : ""
+  if (last?.tty === true) return `not kept${which}: it had the terminal`
+  return last?.outputIncomplete === true ? `incomplete${which}: it could not all be kept` : undefined
+}
 
 const trimText = ({ at, bytes, paths, pending }: Trim, now: number) =>
   `${paths.join(", ")}: ${formatBytes(bytes)} (${formatAgo(now - toMillis(at))}${

@@ -134,6 +134,8 @@ const { O_APPEND, O_CREAT, O_DIRECTORY, O_EXCL, O_NOFOLLOW, O_NONBLOCK, O_RDONLY
 export const Flags = {
   /** Reads what is there. Follows no link, and does not wait for the other end of a FIFO. */
   read: O_RDONLY | (O_NOFOLLOW ?? 0) | (O_NONBLOCK ?? 0),
+  /** The same through links, for a file that somebody names who may have one there. */
+  readThrough: O_RDONLY | (O_NONBLOCK ?? 0),
   /** For locks: an exclusive lock needs a descriptor open for writing. Nothing is ever written through it. */
   lock: O_RDWR | (O_NOFOLLOW ?? 0) | (O_NONBLOCK ?? 0),
   create: O_RDWR | O_CREAT | O_EXCL | (O_NOFOLLOW ?? 0),

@@ -137,9 +137,10 @@ export const own = Effect.fnUntraced(function*(
   })
 
   /** The first word stands, also when it could not be written at once. */
-  const conclude = Effect.fnUntraced(function*({ exit, status }: Outcome.Outcome) {
+  const conclude = Effect.fnUntraced(function*(outcome: Outcome.Outcome) {
+    const { exit } = outcome
     const message = exit.message === undefined ? {} : { message: options.redactor.text(exit.message) }
-    stated ??= { status, exit: { ...exit, ...message } }
+    stated ??= { ...outcome, exit: { ...exit, ...message } }
     const first = stated
     const endedAt = timestamp(yield* DateTime.now)
     yield* write((record) => Outcome.record(record, first, endedAt))

@@ -1,5 +1,6 @@
 /**
- * The signals that end a run, and who is to hear of them: children first, and where there are none the program.
+ * The signals that end a run, and who is to hear of them: children first, and where there are none the program. Others
+ * are for children alone.
  */
 import * as Effect from "effect/Effect"
 import type * as Scope from "effect/Scope"
@@ -11,12 +12,25 @@ export const ending = ["SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT"] as const
 /** @internal */
 export type EndingSignal = typeof ending[number]
 
+/** What people send to programs to tell them something. Without a listener some of these end the process. */
+const others = ["SIGUSR1", "SIGUSR2", "SIGALRM", "SIGWINCH", "SIGCONT"] as const
+
+type OtherSignal = typeof others[number]
+
+/**
+ * Whether a signal is one of those that end a run.
+ *
+ * @internal
+ */
+export const isEnding = (signal: NodeJS.Signals): signal is EndingSignal => ending.some((name) => name === signal)
+
 type Hearer = (signal: EndingSignal) => void
+type ChildHearer = (signal: EndingSignal | OtherSignal) => void
 
 // Signals are the process's and not a fiber's, and so is what is known of them.
 let first: EndingSignal | undefined
 const programs: Array<Hearer> = []
-const children = new Set<Hearer>()
+const children = new Set<ChildHearer>()
 const watchers = new Set<Hearer>()
 
 /**
@@ -43,6 +57,18 @@ const hear = (signal: EndingSignal) => {
   programs.at(-1)?.(signal)
 }
 
+const passOn = (signal: OtherSignal) => {
+  for (const child of children) child(signal)
+}
+
+let passesOn = false
+
+/** For good: node would not go back to what it does at SIGUSR1, and the next one would end the process. */
+const attendOthers = Effect.sync(() => {
+  if (!passesOn) { for (const signal of others) process.on(signal, passOn) }
+  passesOn = true
+})
+
 /** As long as somebody hears them, signals do not end the process by themselves. */
 const attend = (change: () => void) =>
   Effect.sync(() => {
@@ -65,13 +91,14 @@ export const listen = (program: Hearer): Effect.Effect<void, never, Scope.Scope>
   )
 
 /**
- * Hears them as a child, beside all other children and in place of the program, until the scope closes.
+ * Hears them as a child, beside all other children and in place of the program, and what else is for children, until the
+ * scope closes.
  *
  * @internal
  */
-export const listenForChild = (child: Hearer): Effect.Effect<void, never, Scope.Scope> =>
+export const listenForChild = (child: ChildHearer): Effect.Effect<void, never, Scope.Scope> =>
   Effect.acquireRelease(
-    attend(() => void children.add(child)),
+    Effect.andThen(attendOthers, attend(() => void children.add(child))),
     () => attend(() => void children.delete(child))
   )
 

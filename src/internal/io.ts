@@ -55,11 +55,11 @@ export interface Opened {
 }
 
 /**
- * The same of a file that is open already and of which nothing was read yet.
+ * The bytes of a file that is open already and of which nothing was read yet.
  *
  * @internal
  */
-export const readOpened = Effect.fnUntraced(function*({ fd, info }: Opened, path: string, limit: number) {
+export const readBytes = Effect.fnUntraced(function*({ fd, info }: Opened, path: string, limit: number) {
   const files = yield* Files
   if (info.kind !== "file") return yield* new NotRegular({ path, kind: info.kind })
   if (info.size > limit) return yield* new TooLarge({ path, bytes: info.size })
@@ -71,8 +71,16 @@ export const readOpened = Effect.fnUntraced(function*({ fd, info }: Opened, path
     if (count === 0) break
     length += count
   }
-  return decoder.decode(buffer.subarray(0, length))
+  return buffer.subarray(0, length)
 })
+
+/**
+ * The same as text.
+ *
+ * @internal
+ */
+export const readOpened = (opened: Opened, path: string, limit: number) =>
+  Effect.map(readBytes(opened, path, limit), (bytes) => decoder.decode(bytes))
 
 /**
  * The last bytes of a file that is open, as text.

@@ -7,7 +7,7 @@ import * as Documents from "../../src/Documents.ts"
 import type { RunRecord } from "../../src/RunRecord.ts"
 import { json, makeStore, onlyRecord, plant, recordAt, shell, withRoot } from "../support/CommandLine.ts"
 import { everything } from "../support/Snapshot.ts"
-import { gate, leasehold, run } from "../support/Worker.ts"
+import { command, gate, leasehold, run, start } from "../support/Worker.ts"
 
 const day = 86_400_000
 
@@ -25,6 +25,59 @@ const explain = (root: string, dir: string | undefined, ...flags: ReadonlyArray<
   run(root, ["explain", NodePath.basename(dir ?? ""), ...flags])
 
 const document = (root: string, ...args: ReadonlyArray<string>) => Effect.map(json(root, ["explain", ...args]), decode)
+
+/** By words for `sh`, in which `$explain` is the command. */
+const byShell = (root: string, script: string) => {
+  const words = `"${process.execPath}" "${command}" explain latest --json --root "${root}" --allow-temp`
+  return Effect.scoped(Effect.flatMap(start(["sh", "-c", `explain='${words}'; ${script}`]), ({ exit }) => exit))
+}
+
+describe("a policy file", () => {
+  it.live("may be a pipe, and a link may lead to it", () =>
+    withRoot((root) =>
+      Effect.gen(function*() {
+        yield* plantDozen(root)
+        const file = `${root}-policy.json`
+        NFS.writeFileSync(file, JSON.stringify({ keepLast: 1 }))
+        NFS.symlinkSync(file, `${root}-link`)
+        const ways = [
+          `eval "$explain" --policy '${root}-link'`,
+          `cat '${file}' | eval "$explain" --policy /dev/stdin`,
+          `eval "$explain" --policy /dev/stdin < '${file}'`,
+          `mkfifo '${root}-fifo'; cat '${file}' > '${root}-fifo' & eval "$explain" --policy '${root}-fifo'`
+        ]
+        for (const way of ways) {
+          const { code, stderr, stdout } = yield* byShell(root, way)
+          assert.deepStrictEqual([code, stderr], [0, ""], way)
+          assert.deepStrictEqual(decode(JSON.parse(stdout)).rules.map(({ rule }) => rule), ["keepLast"])
+        }
+      })
+    ))
+
+  it.live("is refused where it is too large or no text, whatever it is", () =>
+    withRoot((root) =>
+      Effect.gen(function*() {
+        yield* plantDozen(root)
+        NFS.writeFileSync(`${root}-large`, " ".repeat(200_000))
+        NFS.writeFileSync(`${root}-latin`, Buffer.from("{\"keepTag\": [\"gr\u00fcn\"]}", "latin1"))
+        const wrong = [
+          ["large", "UsageError", /more than are read/],
+          ["latin", "UsageError", /is not text in UTF-8/]
+        ] as const
+        for (const [name, error, words] of wrong) {
+          for (const way of [`--policy '${root}-${name}'`, `--policy /dev/stdin`]) {
+            const { code, stderr } = yield* byShell(root, `cat '${root}-${name}' | eval "$explain" ${way}`)
+            assert.deepStrictEqual([code, JSON.parse(stderr).error], [2, error], way)
+            assert.match(JSON.parse(stderr).message, words)
+          }
+        }
+        const none = yield* byShell(root, `: | eval "$explain" --policy /dev/stdin`)
+        assert.strictEqual(JSON.parse(none.stderr).error, "PolicyError")
+        const directory = yield* byShell(root, `eval "$explain" --policy /`)
+        assert.match(JSON.parse(directory.stderr).message, /is a directory, not a regular file/)
+      })
+    ))
+})
 
 describe("leasehold explain", () => {
   it.live("tells a person what each rule says of a run, and what they come to", () =>

@@ -2,7 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as NFS from "node:fs"
 import { bundles, json, onlyRecord, plant, recordAt, records, shell, withRoot } from "../support/CommandLine.ts"
-import { gate, leasehold, run } from "../support/Worker.ts"
+import { fixture, gate, leasehold, run } from "../support/Worker.ts"
 
 const runs = (root: string, ...args: ReadonlyArray<string>) => run(root, ["run", "--retention", "off", ...args])
 
@@ -62,6 +62,19 @@ describe("leasehold resume --fork", () => {
         assert.strictEqual(onlyRecord(root).status, "running")
         yield* end.open
         assert.strictEqual((yield* owner.exit).code, 0)
+      })
+    ))
+
+  it.live("does not say so of a finished run that others copy from at the same time", () =>
+    withRoot((root) =>
+      Effect.gen(function*() {
+        yield* runs(root, ...shell(`echo x > ${artifact}`))
+        const end = `${root}-end`
+        yield* gate(end)
+        const other = yield* fixture("hold.ts", [root, onlyRecord(root).id, "hold", "0", end])
+        yield* other.line("held")
+        const forked = yield* fork(root, "latest", ...shell(`cat ${artifact}`))
+        assert.deepStrictEqual([forked.code, forked.stdout, forked.stderr], [0, "x\n", ""])
       })
     ))
 

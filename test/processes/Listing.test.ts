@@ -196,14 +196,27 @@ describe("pin and unpin", () => {
       Effect.gen(function*() {
         const dir = plant(root, minute)
         const before = recordAt(dir)
+        yield* run(root, ["pin", "latest", "--reason", ""])
+        assert.strictEqual(recordAt(dir).pin?.reason, "pinned by hand")
         const told = yield* run(root, ["pin", "latest", "--reason", "a release"])
         assert.strictEqual(told.stdout, `${idOf(dir)} is pinned\n`)
         assert.strictEqual(recordAt(dir).pin?.reason, "a release")
-        yield* run(root, ["pin", "latest", "--reason", ""])
-        assert.strictEqual(recordAt(dir).pin?.reason, "pinned by hand")
         const unpinned = yield* json(root, ["unpin", "latest"])
         assert.deepStrictEqual(unpinned, { version: 1, id: idOf(dir), pin: null })
         assert.deepStrictEqual(recordAt(dir), before)
+      })
+    ))
+
+  it.live("keep the reason that there is where none is given", () =>
+    withRoot((root) =>
+      Effect.gen(function*() {
+        const dir = plant(root, minute)
+        yield* run(root, ["pin", "latest", "--reason", "a release"])
+        const before = recordAt(dir)
+        for (const args of [[], ["--reason", ""]]) {
+          assert.strictEqual((yield* run(root, ["pin", "latest", ...args])).stdout, `${idOf(dir)} is pinned\n`)
+          assert.deepStrictEqual(recordAt(dir), before)
+        }
       })
     ))
 

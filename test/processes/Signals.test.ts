@@ -2,7 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import { bundles, kept, names, onlyRecord, records, shell, withRoot } from "../support/CommandLine.ts"
-import { gate, leasehold, type Worker } from "../support/Worker.ts"
+import { fixture, gate, leasehold, type Worker } from "../support/Worker.ts"
 
 const signals = [["SIGINT", 130], ["SIGTERM", 143], ["SIGHUP", 129], ["SIGQUIT", 131]] as const
 
@@ -57,6 +57,41 @@ describe.each(signals)("%s", (signal, exitCode) => {
         assert.deepStrictEqual([exit.code, exit.stdout], [5, `at-work\nheard ${signal}\nthe other hook\n`])
         assert.include(exit.stderr, "clean-up ended with 9")
         assert.deepInclude(onlyRecord(root), { status: "error", exit: { code: 5 } })
+      })
+    ))
+})
+
+describe.each(["SIGUSR1", "SIGUSR2", "SIGALRM", "SIGWINCH", "SIGCONT"] as const)("%s", (signal) => {
+  it.live("reaches everybody in the command's group, and ends nothing of ours", () =>
+    withRoot((root) =>
+      Effect.gen(function*() {
+        const script = `trap 'echo the shell heard it' ${signal.slice(3)}; ${handler("0")} & wait; wait`
+        const worker = yield* leasehold(root, ["run", "--cleanup", "echo hook", ...shell(script)])
+        yield* worker.line("at-work")
+        yield* worker.kill(signal)
+        yield* worker.line("the shell heard it")
+        yield* worker.line(`heard ${signal}`)
+        assert.deepInclude(onlyRecord(root), { status: "running" })
+        yield* worker.kill("SIGTERM")
+        const exit = yield* worker.exit
+        assert.deepStrictEqual([exit.code, exit.stderr], [143, ""])
+        assert.match(exit.stdout, /\nhook\n$/)
+      })
+    ))
+
+  it.live("ends nothing either when the command has ended", () =>
+    withRoot((root) =>
+      Effect.gen(function*() {
+        const worker = yield* fixture("own.ts", [root, "true"])
+        yield* worker.line("at-work")
+        yield* worker.kill(signal)
+        yield* worker.kill("SIGTERM")
+        assert.deepStrictEqual(yield* worker.exit, {
+          code: 143,
+          signal: null,
+          stdout: "at-work\ncleaned-up\n",
+          stderr: ""
+        })
       })
     ))
 })

@@ -86,11 +86,19 @@ describe.skipIf(!canMount)("a disk that is full", () => {
       Effect.scoped(Effect.gen(function*() {
         const disk = yield* smallDisk
         const script = `head -c 4000000 /dev/zero; rm -f "$LEASEHOLD_RUN_DIR/logs/stdout.log"; echo after >&2; exit 4`
-        const exit = yield* run(`${disk}/store`, ["run", ...flags, ...shell(script)])
+        const root = `${disk}/store`
+        const exit = yield* run(root, ["run", ...flags, ...shell(script)])
         assert.strictEqual(exit.code, 4)
         assert.strictEqual(exit.stdout.length, flags.length === 0 ? 4_000_000 : 0)
         assert.match(exit.stderr, /output is not kept any more: .*the disk is full \(ENOSPC/)
-        assert.deepInclude(onlyRecord(`${disk}/store`), { status: "error", exit: { code: 4 } })
+        const { attempts, ...record } = onlyRecord(root)
+        assert.deepInclude(record, { status: "error", exit: { code: 4 } })
+        assert.isTrue(attempts[0]?.outputIncomplete)
+        const shown = /^output +(.*)$/m
+        const { stdout } = yield* run(root, ["show", "latest"])
+        assert.strictEqual(shown.exec(stdout)?.[1], "incomplete: it could not all be kept")
+        yield* run(root, ["resume", "latest", "--", "true"])
+        assert.notMatch((yield* run(root, ["show", "latest"])).stdout, shown)
       }))
   )
 })
