@@ -224,6 +224,18 @@ export const mutants: ReadonlyArray<Mutant> = [
     "yield* Effect.andThen(files.futimes(fd, endedAt, draft), files.fsync(fd, draft)).pipe(asError(target, draft))",
     "yield* files.futimes(fd, endedAt, draft).pipe(asError(target, draft))"
   ]),
+  mutant("an archive is in its place for good before its bundle goes", "archive/Archiving.ts", ["ArchiveRefusals"], [
+    "return yield* syncDirectory(Place.dayOf(root, id)).pipe(",
+    "return yield* Effect.ignore(syncDirectory(Place.dayOf(root, id))).pipe("
+  ]),
+  mutant("a bundle is in its place for good before its archive goes", "archive/Restoring.ts", ["ArchiveRefusals"], [
+    "Effect.andThen(flush, Place.remove(root, id))",
+    "Effect.andThen(Effect.ignore(flush), Place.remove(root, id))"
+  ]),
+  mutant("what cannot be looked at has not gone", "internal/io.ts", ["ArchiveRefusals", "RetentionArchiveLimits"], [
+    "code === \"ENOENT\" || code === \"ENOTDIR\"",
+    "code !== \"\""
+  ]),
   mutant("nothing comes between packing and going", "archive/Archiving.ts", ["RunArchiveRefusals"], [
     "Effect.succeed(pinned(found) ?? (isPacked(found) ? undefined : ArchiveReason.Changed()))",
     "Effect.succeed(isPacked(found) ? undefined : undefined)"
