@@ -13,7 +13,8 @@ import { parseBytes, parseDuration } from "./Units.ts"
 const count = "write a whole number from 1, such as 10"
 const length = "write a length of time above zero, such as 14d"
 const size = "write a size above zero, such as 2GiB"
-const everything = "; to remove every finished bundle write all: true"
+const all = "all: true"
+const everything = `; to remove every finished bundle write ${all}`
 
 const expected: { readonly [F in Field]: string } = {
   maxBundles: count + everything,
@@ -71,13 +72,13 @@ export class PolicyError extends Schema.TaggedError<PolicyError>()("PolicyError"
 }
 
 /**
- * The same, with where it was read.
+ * The same, with where it was read, and how one says there that all is to go.
  *
  * @category errors
  * @since 0.1.0
  */
-export const from = (origin: string, { expected, field, value }: PolicyError): PolicyError =>
-  new PolicyError({ expected, field, value, origin })
+export const from = (origin: string, { expected, field, value }: PolicyError, saysAll = all): PolicyError =>
+  new PolicyError({ expected: expected.replace(all, saysAll), field, value, origin })
 
 const shorten = (text: string) => text.length > 60 ? `${text.slice(0, 57)}...` : text
 

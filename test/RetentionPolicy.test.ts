@@ -144,7 +144,9 @@ describe("refusals", () => {
       assert.throws(() => Schema.decodeSync(RetentionPolicy.RetentionPolicy)({ [field]: value }), error.message)
       if (typeof value !== "string") continue
       assert.strictEqual(messageOf(fromJson(JSON.stringify({ [field]: value }))), error.message)
-      const named = error.message.replace("retention: ", `retention: ${variableOf(field)}: `)
+      const named = error.message
+        .replace("retention: ", `retention: ${variableOf(field)}: `)
+        .replace("all: true", "LEASEHOLD_RETENTION_ALL=true")
       assert.strictEqual(messageOf(fromEnv({ [variableOf(field)]: value })), named)
     }
   })
