@@ -79,6 +79,7 @@ describe("a command line that makes no sense", () => {
       ["prune", "--max-age", "0"],
       /write a length of time above zero, such as 14d; to remove every finished bundle write --all$/m
     ],
+    ["a glob that leads out", ["prune", "--trim", "1s:../x"], /"\.\.\/x" cannot say what to trim/],
     ["an unknown subcommand", ["frobnicate"], /frobnicate/],
     ["an age of words", ["ls", "--since", "yesterday"], /flag --since: "yesterday": not a duration; write/],
     ["a rule that cannot be", ["prune", "--keep-last", "0"], /--keep-last: keepLast cannot be "0"/],
