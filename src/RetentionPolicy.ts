@@ -24,7 +24,7 @@ import * as SchemaIssue from "effect/SchemaIssue"
 import * as SchemaTransformation from "effect/SchemaTransformation"
 import { bad, fieldNames, isField, noObject, noPolicy, type PolicyError, unknownField } from "./RetentionPolicyError.ts"
 import type { Period } from "./RetentionReason.ts"
-import { defaultPaths, maxGlobs, problemOf, splitGlobs } from "./TrimGlobs.ts"
+import { defaultPaths, maxGlobs, problemOf, splitGlobs, splitTrim } from "./TrimGlobs.ts"
 import { BytesFromText, DurationFromText, maxDuration } from "./Units.ts"
 
 // == the fields
@@ -101,10 +101,7 @@ const TrimText = Schema.String.pipe(
   Schema.decodeTo(
     Trim,
     SchemaTransformation.transform({
-      decode: (text): typeof Trim.Encoded => {
-        const [after = "", ...paths] = text.split(":")
-        return paths.length === 0 ? { after } : { after, paths: paths.join(":") }
-      },
+      decode: (text): typeof Trim.Encoded => splitTrim(text),
       encode: ({ after, paths }: typeof Trim.Encoded) =>
         `${String(after)}${paths === undefined ? "" : `:${String(paths)}`}`
     })

@@ -4,16 +4,17 @@
  * @since 0.1.0
  */
 import * as Formatter from "effect/Formatter"
-import * as Option from "effect/Option"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import type { Field } from "./RetentionPolicy.ts"
-import { parseBytes, parseDuration } from "./Units.ts"
+import { problemOf, refusalOf, splitGlobs, splitTrim } from "./TrimGlobs.ts"
+import { parseBytes, parseDuration, type UnitError } from "./Units.ts"
 
 const count = "write a whole number from 1, such as 10"
 const length = "write a length of time above zero, such as 14d"
 const size = "write a size above zero, such as 2GiB"
-const everything = "; to remove every finished bundle write all: true"
+const all = "all: true"
+const everything = `; to remove every finished bundle write ${all}`
 
 const expected: { readonly [F in Field]: string } = {
   maxBundles: count + everything,
@@ -71,13 +72,13 @@ export class PolicyError extends Schema.TaggedError<PolicyError>()("PolicyError"
 }
 
 /**
- * The same, with where it was read.
+ * The same, with where it was read, and how one says there that all is to go.
  *
  * @category errors
  * @since 0.1.0
  */
-export const from = (origin: string, { expected, field, value }: PolicyError): PolicyError =>
-  new PolicyError({ expected, field, value, origin })
+export const from = (origin: string, { expected, field, value }: PolicyError, saysAll = all): PolicyError =>
+  new PolicyError({ expected: expected.replace(all, saysAll), field, value, origin })
 
 const shorten = (text: string) => text.length > 60 ? `${text.slice(0, 57)}...` : text
 
@@ -89,18 +90,36 @@ const lengths: ReadonlySet<Field> = new Set<Field>(["maxAge", "keepWithin", "arc
 export const isSizeField = (field: Field): boolean =>
   field === "maxBytes" || field === "minFree" || field === "archiveMaxBytes"
 
-/** A text that is no length or size at all has more to be said of it than what the field is for. */
-const adviceOn = (field: Field, value: unknown): string => {
-  if (typeof value !== "string") return expected[field]
-  const isLength = lengths.has(field)
-  const isSize = isSizeField(field)
-  const fault = isLength ? Result.getFailure(parseDuration(value)) : Result.getFailure(parseBytes(value))
-  return (isLength || isSize) && Option.isSome(fault) ? fault.value.expected : expected[field]
+const faultIn = (result: Result.Result<unknown, UnitError>) =>
+  Result.isFailure(result) ? result.failure.expected : undefined
+
+const globsIn = (paths: unknown): ReadonlyArray<unknown> =>
+  typeof paths === "string" ? splitGlobs(paths).map((glob) => glob.trim()) : Array.isArray(paths) ? paths : []
+
+const faultInTrim = (value: unknown): string | undefined => {
+  const { after, paths }: { after?: unknown; paths?: unknown } = typeof value === "string"
+    ? splitTrim(value)
+    : Object(value)
+  const fault = typeof after === "string" ? faultIn(parseDuration(after)) : undefined
+  if (fault !== undefined) return fault
+  const refusals = globsIn(paths).flatMap((glob) => {
+    const problem = typeof glob === "string" ? problemOf(glob) : undefined
+    return problem === undefined ? [] : [refusalOf(String(glob), problem)]
+  })
+  return refusals[0]
+}
+
+/** A text that is no length, size or glob at all has more to be said of it than what the field is for. */
+const faultOf = (field: Field, value: unknown): string | undefined => {
+  if (field === "trim") return faultInTrim(value)
+  if (typeof value !== "string") return undefined
+  if (lengths.has(field)) return faultIn(parseDuration(value))
+  return isSizeField(field) ? faultIn(parseBytes(value)) : undefined
 }
 
 /** @internal */
 export const bad = (field: Field, value: unknown): PolicyError =>
-  new PolicyError({ field, value: show(value), expected: adviceOn(field, value) })
+  new PolicyError({ field, value: show(value), expected: faultOf(field, value) ?? expected[field] })
 
 /** @internal */
 export const noPolicy = (value: unknown, expected: string): PolicyError =>

@@ -68,7 +68,10 @@ export const fromEnv = (
     ]
   })
   if (given.length === 0) return Result.succeed(undefined)
-  return Result.mapError(decode(Object.fromEntries(given)), (error) => from(originOf(error, env), error))
+  return Result.mapError(
+    decode(Object.fromEntries(given)),
+    (error) => from(originOf(error, env), error, `${variableOf("all")}=true`)
+  )
 }
 
 /** A tier in one word, as a flag and a variable have it. */

@@ -9,6 +9,7 @@ import type { Errno } from "./internal/Errno.ts"
 import { explainAstray, explainPin } from "./internal/Refusal.ts"
 import type { RunId } from "./RunId.ts"
 import type { RecordError } from "./RunRecord.ts"
+import { refusalOf } from "./TrimGlobs.ts"
 
 /**
  * A glob that was refused.
@@ -21,8 +22,7 @@ export class TrimPathError extends Schema.TaggedError<TrimPathError>()("TrimPath
   problem: Schema.String
 }) {
   override get message() {
-    const shown = this.path.length > 60 ? `${this.path.slice(0, 57)}...` : this.path
-    return `${JSON.stringify(shown)} cannot say what to trim: ${this.problem}`
+    return refusalOf(this.path, this.problem)
   }
 }
 

@@ -44,6 +44,26 @@ export const problemOf = (glob: string): string | undefined => {
 }
 
 /**
+ * How a glob is refused.
+ *
+ * @internal
+ */
+export const refusalOf = (glob: string, problem: string): string => {
+  const shown = glob.length > 60 ? `${glob.slice(0, 57)}...` : glob
+  return `${JSON.stringify(shown)} cannot say what to trim: ${problem}`
+}
+
+/**
+ * What a policy has of `trim` in one text: a length of time, and globs behind a colon if there are any.
+ *
+ * @internal
+ */
+export const splitTrim = (text: string): { readonly after: string; readonly paths?: string } => {
+  const [after = "", ...paths] = text.split(":")
+  return paths.length === 0 ? { after } : { after, paths: paths.join(":") }
+}
+
+/**
  * Globs in one text with commas between: none of those within the braces or brackets of a glob.
  *
  * @internal

@@ -71,11 +71,11 @@ const calendarUnit = /^(?:mo|mon|mons|mth|mths|months?|quarters?|y|yr|yrs|years?
  * **Details**
  *
  * Units are `w d h m s ms us ns` and their names in English, in any case but that `M` alone might be months. Zero is a
- * duration. A fraction is taken to the nanosecond.
+ * duration and needs no unit. A fraction is taken to the nanosecond.
  *
  * **Gotchas**
  *
- * Months and years are refused, since they have no fixed length, and so is a number without a unit.
+ * Months and years are refused, since they have no fixed length, and so is any other number without a unit.
  *
  * @category constructors
  * @since 0.1.0
@@ -86,6 +86,8 @@ export const parseDuration = (text: string): Result.Result<Duration.Duration, Un
   if (body.length > maxLength) return refuse(text, `too long for a duration; ${durationExamples}`)
   if (/^[-\u2212]/.test(body)) return refuse(text, "a duration cannot be negative; write it without the minus sign")
   if (/^[\d.]+$/.test(body)) {
+    // Of whatever; it is for those who ask for a duration to refuse it.
+    if (Number(body) === 0) return Result.succeed(Duration.zero)
     return refuse(
       text,
       `${body} of what? write ${["s", "m", "h"].map((unit) => `${body}${unit}`).join(", ")} or ${body}d`

@@ -281,6 +281,20 @@ describe("a pass", () => {
       })
     ))
 
+  it.live("does not count what failed, or waits for its turn because it did, as within the limits", () =>
+    inStore((root, now) =>
+      Effect.gen(function*() {
+        series(root, 12, now)
+        const rename: typeof node.rename = (from, to) =>
+          to.includes("/trash/")
+            ? Effect.fail(new Errno({ code: "EIO", call: "rename", path: from, cause: undefined }))
+            : node.rename(from, to)
+        const reports = Effect.all([prune({ all: true }), prune({ all: true })])
+        const told = yield* Effect.provideService(reports, Files, { ...node, rename })
+        assert.deepStrictEqual(told.map(({ failed, kept }) => [failed.length, kept]), [[12, {}], [8, {}]])
+      })
+    ))
+
   it.live("in rounds: what could not be brought to its end in the first and was in the next has not failed", () =>
     inStore((root, now) =>
       Effect.gen(function*() {

@@ -144,7 +144,9 @@ describe("refusals", () => {
       assert.throws(() => Schema.decodeSync(RetentionPolicy.RetentionPolicy)({ [field]: value }), error.message)
       if (typeof value !== "string") continue
       assert.strictEqual(messageOf(fromJson(JSON.stringify({ [field]: value }))), error.message)
-      const named = error.message.replace("retention: ", `retention: ${variableOf(field)}: `)
+      const named = error.message
+        .replace("retention: ", `retention: ${variableOf(field)}: `)
+        .replace("all: true", "LEASEHOLD_RETENTION_ALL=true")
       assert.strictEqual(messageOf(fromEnv({ [variableOf(field)]: value })), named)
     }
   })
@@ -163,6 +165,25 @@ describe("refusals", () => {
       { maxAge: "2 months" },
       "retention: maxAge cannot be \"2 months\": months and years have no fixed length; write " +
       "days or weeks, as in 30d or 52w"
+    ],
+    [
+      { trim: "1s:../x" },
+      "retention: trim cannot be \"1s:../x\": \"../x\" cannot say what to trim: each part between slashes must be a " +
+      "name or a pattern, not empty, \".\" or \"..\""
+    ],
+    [
+      { trim: { after: "1s", paths: ["temp/**", "run.json"] } },
+      "retention: trim cannot be {\"after\":\"1s\",\"paths\":[\"temp/**\",\"run.json\"]}: \"run.json\" cannot say what to " +
+      "trim: it is Leasehold's own, which is never trimmed"
+    ],
+    [
+      { trim: "14:temp/**" },
+      "retention: trim cannot be \"14:temp/**\": 14 of what? write 14s, 14m, 14h or 14d"
+    ],
+    [
+      { trim: "0:temp/**" },
+      "retention: trim cannot be \"0:temp/**\": write a length of time above zero, such as 7d, with globs behind a " +
+      "colon if it is not temp/** that is to go"
     ],
     [[], "retention: policy cannot be []: write an object such as {\"maxAge\": \"14d\"}"],
     [undefined, "retention: policy cannot be undefined: write an object such as {\"maxAge\": \"14d\"}"]

@@ -27,6 +27,8 @@ describe("Units", () => {
   describe("parseDuration", () => {
     it.each<[string, number]>([
       ["0s", 0],
+      ["0", 0],
+      ["0.0", 0],
       ["0 days", 0],
       ["1ms", 1],
       ["500 millis", 500],

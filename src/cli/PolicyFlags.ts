@@ -84,7 +84,7 @@ const fromFile = Effect.fnUntraced(function*(file: string) {
 /** What a file says has been looked at by itself. */
 const byFlag = (error: RetentionPolicy.PolicyError) => {
   const field = RetentionPolicy.fieldNames.find((name) => name === error.field)
-  return field === undefined ? error : from(RetentionSources.flagOf(field), error)
+  return field === undefined ? error : from(RetentionSources.flagOf(field), error, RetentionSources.flagOf("all"))
 }
 
 /** The policy that was stated: by flags over a file, else by the environment, else the standard one. */

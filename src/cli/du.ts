@@ -2,8 +2,10 @@ import * as Command from "effect/cli/Command"
 import * as Console from "effect/Console"
 import * as Effect from "effect/Effect"
 import * as Stream from "effect/Stream"
+import * as NodePath from "node:path"
 import * as DiskUsage from "../DiskUsage.ts"
 import type * as Documents from "../Documents.ts"
+import * as ArchivePlace from "../internal/ArchivePlace.ts"
 import type { RunId } from "../RunId.ts"
 import { type Entry, RunStore } from "../RunStore.ts"
 import { formatBytes } from "../Units.ts"
@@ -55,6 +57,15 @@ const measureIn = Effect.fnUntraced(function*(path: string) {
   return { ...whole, bytes: Math.max(0, whole.bytes - itself.bytes) }
 })
 
+/** Archives alone: beside them lies what is known of runs that were restored. */
+const measureArchives = (path: string) =>
+  DiskUsage.measureChosen(path, {
+    isChosen: (way) => ArchivePlace.idOf(NodePath.posix.basename(way)) !== undefined,
+    mayHold: (way) => !way.includes("/"),
+    chosen: () => {},
+    missed: () => {}
+  }).pipe(Effect.catch(() => measureIn(path)))
+
 const sum = (all: ReadonlyArray<Measured>) => all.reduce((bytes, { usage }) => bytes + usage.bytes, 0)
 
 export const du = Command.make("du", { runs: runNames({ min: 0 }) }).pipe(
@@ -64,7 +75,7 @@ export const du = Command.make("du", { runs: runNames({ min: 0 }) }).pipe(
     const measured = yield* measureAll(runs)
     const trash = yield* measureIn(`${root}/trash`)
     const staging = yield* measureIn(`${root}/staging`)
-    const archive = yield* measureIn(`${root}/archive`)
+    const archive = yield* measureArchives(`${root}/archive`)
     const bytes = sum(measured)
     if (yield* Json) {
       const document: typeof Documents.Du.Type = {

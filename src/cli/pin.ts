@@ -4,6 +4,7 @@ import * as Console from "effect/Console"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
+import * as Result from "effect/Result"
 import type { RunId } from "../RunId.ts"
 import { type RunRecord, timestamp } from "../RunRecord.ts"
 import { RunStore } from "../RunStore.ts"
@@ -18,9 +19,9 @@ const reason = Flag.String("reason").pipe(
   Flag.map(Option.filter((text) => text !== ""))
 )
 
-const report = Effect.fnUntraced(function*(record: RunRecord) {
-  if (yield* Json) return yield* printJson({ version: 1, id: record.id, pin: record.pin ?? null })
-  yield* Console.log(`${record.id} ${record.pin === undefined ? "is not pinned" : "is pinned"}`)
+const report = Effect.fnUntraced(function*({ id, pin }: RunRecord, state: string) {
+  if (yield* Json) return yield* printJson({ version: 1, id, pin: pin ?? null })
+  yield* Console.log(`${id} is ${state}`)
 })
 
 /** A reason that somebody gave is not lost to who gives none. */
@@ -40,7 +41,7 @@ export const pin = Command.make("pin", { run: runName, reason }).pipe(
       onNone: () => pinWithoutReason(id),
       onSome: (text) => store.pin(id, text)
     })
-    yield* Effect.flatMap(pinned, report)
+    yield* report(yield* pinned, "pinned")
   })),
   Command.provide(Store)
 )
@@ -49,8 +50,9 @@ export const unpin = Command.make("unpin", { run: runName }).pipe(
   Command.withDescription("Let the policy decide on a run again"),
   Command.withHandler(Effect.fn(function*({ run }) {
     const store = yield* RunStore
-    const { id } = yield* findRun(run)
-    yield* Effect.flatMap(store.unpin(id), report)
+    const { id, record } = yield* findRun(run)
+    const hadPin = Result.isSuccess(record) && record.success.pin !== undefined
+    yield* report(yield* store.unpin(id), hadPin ? "not pinned any more" : "not pinned")
   })),
   Command.provide(Store)
 )

@@ -279,6 +279,8 @@ export const plan = Effect.fnUntraced(function*(pass: Pass): Effect.fn.Return<Pl
   const beyond = reachedEnd ? 0 : yield* beyondPlan(pass, window)
   ledger.left.overBudget = waiting + beyond
   ledger.left.overBudgetBytes = 0
-  ledger.keptElsewhere = Math.max(0, (yield* elsewhereOf(pass, window)).bundles - beyond)
+  // Neither what failed in this pass nor what waits for its turn is in the window, and both are told as owed.
+  const owed = beyond + waiting + ledger.failedNow.size
+  ledger.keptElsewhere = Math.max(0, (yield* elsewhereOf(pass, window)).bundles - owed)
   return { decisions: plan.decisions, rows: window.rows }
 })

@@ -73,6 +73,13 @@ describe("a command line that makes no sense", () => {
     ["a flag that is nearly one", ["ls", "--limits", "3"], /; did you mean --limit\?/],
     ["a command with flags and no dashes", ["run", "echo", "-n", "x"], /flags of its own goes after --/],
     ["a pass without time", ["prune", "--max-time", "0s"], /maxTime cannot be/],
+    ["a pass without time or unit", ["prune", "--max-time", "0"], /maxTime cannot be/],
+    [
+      "an age of nothing",
+      ["prune", "--max-age", "0"],
+      /write a length of time above zero, such as 14d; to remove every finished bundle write --all$/m
+    ],
+    ["a glob that leads out", ["prune", "--trim", "1s:../x"], /"\.\.\/x" cannot say what to trim/],
     ["an unknown subcommand", ["frobnicate"], /frobnicate/],
     ["an age of words", ["ls", "--since", "yesterday"], /flag --since: "yesterday": not a duration; write/],
     ["a rule that cannot be", ["prune", "--keep-last", "0"], /--keep-last: keepLast cannot be "0"/],

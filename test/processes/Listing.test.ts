@@ -207,6 +207,19 @@ describe("pin and unpin", () => {
       })
     ))
 
+  it.live("say whether there was a pin to take away", () =>
+    withRoot((root) =>
+      Effect.gen(function*() {
+        const id = idOf(plant(root, minute))
+        yield* run(root, ["pin", "latest"])
+        const unpin = Effect.map(run(root, ["unpin", "latest"]), ({ stdout }) => stdout)
+        assert.deepStrictEqual([yield* unpin, yield* unpin], [
+          `${id} is not pinned any more\n`,
+          `${id} is not pinned\n`
+        ])
+      })
+    ))
+
   it.live("keep the reason that there is where none is given", () =>
     withRoot((root) =>
       Effect.gen(function*() {

@@ -251,6 +251,10 @@ describe("du", () => {
         assert.isAtLeast(after.archiveBytes, 2 * 1024 * 1024)
         assert.isBelow(after.archiveBytes, 3 * 1024 * 1024)
         assert.match((yield* run(root, ["du"])).stdout, /2\.\d MiB {2}archived$/m)
+        // What is left of one that was restored says when that was, and is no archive.
+        yield* run(root, ["archive", small.id])
+        yield* run(root, ["restore", small.id])
+        assert.strictEqual((yield* json(root, "du")).archiveBytes, after.archiveBytes)
         const removed = yield* json(root, "rm", large.id)
         assert.deepStrictEqual(removed.removed, [{ id: large.id }])
         assert.isAtLeast(removed.freedBytes, 2 * 1024 * 1024)
