@@ -18,6 +18,7 @@ import type { Errno } from "./internal/Errno.ts"
 import { Files } from "./internal/Files.ts"
 import * as Processes from "./internal/Processes.ts"
 import * as Signals from "./internal/Signals.ts"
+import { workingDirectory } from "./internal/WorkingDirectory.ts"
 import type { LeaseError } from "./Lease.ts"
 import { type Paths, Run } from "./Run.ts"
 
@@ -116,7 +117,10 @@ export const run = Effect.fn("Child.run")(
     // They are joined to a path, as names of artifacts are.
     for (const name of Object.values(options.logs ?? {})) yield* Effect.fromResult(ArtifactName.parse(name))
     const [command] = options.argv
-    const cwd = options.cwd ?? process.cwd()
+    const cwd = options.cwd ?? (yield* Effect.mapError(
+      workingDirectory,
+      ({ message }) => new ChildError({ command, exitCode: 127, problem: message })
+    ))
     const output = outputOf(current.paths, options)
     const losses: Array<Processes.Loss> = []
     let interrupted = false

@@ -31,6 +31,7 @@ import { checkWhole, reopen } from "./internal/Reopening.ts"
 import * as StoreRoot from "./internal/StoreRoot.ts"
 import { tentatively } from "./internal/Tentative.ts"
 import { following } from "./internal/Whereabouts.ts"
+import { workingDirectory } from "./internal/WorkingDirectory.ts"
 import * as KernelLease from "./KernelLease.ts"
 import { Lease, type LeaseError } from "./Lease.ts"
 import { Doubt, Liveness } from "./Liveness.ts"
@@ -114,7 +115,9 @@ const make = Effect.fnUntraced(function*(options: Options) {
     const problem = { root: "\"\"", problem: "its path is empty", mend: "give the path of a directory" }
     return yield* fail(StoreReason.UnsafeRoot(problem))
   }
-  const root = NodePath.resolve(given)
+  const root = NodePath.isAbsolute(given)
+    ? NodePath.resolve(given)
+    : NodePath.resolve(yield* orSystem(workingDirectory), given)
   const storeId = yield* StoreRoot.open(root, {
     allowTemp: options.allowTemp ?? (yield* variable("LEASEHOLD_ALLOW_TEMP")) === "1",
     create: options.create ?? true

@@ -2,6 +2,7 @@
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import * as Child from "../Child.ts"
+import { workingDirectory } from "../internal/WorkingDirectory.ts"
 import * as OnRemove from "../OnRemove.ts"
 import type { Outcome } from "../Outcome.ts"
 import { standard } from "../Redaction.ts"
@@ -61,7 +62,7 @@ export const checkJob = Effect.fnUntraced(function*(options: JobOptions, command
     return yield* Effect.fail(new UsageError("--tty needs a terminal on standard input"))
   }
   for (const script of options.onRemove) {
-    const settled = OnRemove.settle(undoBy(script), {}, standard, process.cwd())
+    const settled = OnRemove.settle(undoBy(script), {}, standard, yield* workingDirectory)
     if (Result.isFailure(settled)) return yield* Effect.fail(new UsageError(`--on-remove ${settled.failure.message}`))
   }
   return [first, ...rest] satisfies Argv

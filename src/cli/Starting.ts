@@ -2,6 +2,7 @@
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as NodePath from "node:path"
+import { workingDirectory } from "../internal/WorkingDirectory.ts"
 import { standard } from "../Redaction.ts"
 import * as Run from "../Run.ts"
 import { checkJob, jobOptions, noTelemetry, ownJob, retentionOf, retentionOption } from "./Job.ts"
@@ -26,7 +27,7 @@ export const start = Effect.fn(function*(given: Given<typeof options>, command: 
   yield* ownJob(given, argv).pipe(Run.scoped({
     name: Option.getOrElse(given.name, () => NodePath.basename(standard.argv(argv)[0] ?? "")),
     tags: Object.fromEntries(tags.map(([key, value]) => [key, value ?? ""])),
-    command: { argv, cwd: process.cwd() },
+    command: { argv, cwd: yield* workingDirectory },
     unprotected: given.unprotected,
     retention: retentionOf(given.retention),
     telemetry: noTelemetry

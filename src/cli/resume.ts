@@ -3,6 +3,7 @@ import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import { usable } from "../Bundle.ts"
+import { workingDirectory } from "../internal/WorkingDirectory.ts"
 import { replacement } from "../Redaction.ts"
 import * as Run from "../Run.ts"
 import * as RunArchive from "../RunArchive.ts"
@@ -82,7 +83,7 @@ export const resume = Command.make("resume", flags).pipe(
     const isOther = given.command.length > 0
     const recorded = isOther ? undefined : yield* recordedCommand(record)
     const argv = yield* checkJob(given, recorded?.argv ?? given.command)
-    const cwd = recorded?.cwd ?? process.cwd()
+    const cwd = recorded?.cwd ?? (yield* workingDirectory)
     const shared = { retention: retentionOf(given.retention), telemetry: noTelemetry }
     if (given.fork) {
       yield* sayIfLive(id)

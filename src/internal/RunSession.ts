@@ -23,6 +23,7 @@ import * as Telemetry from "../Telemetry.ts"
 import { Files } from "./Files.ts"
 import { nonce, requireDirectory } from "./io.ts"
 import * as Signals from "./Signals.ts"
+import { workingDirectory } from "./WorkingDirectory.ts"
 
 /** Why what was done may not be on the disk or may not have been protected. */
 type Trouble = StoreError | LeaseError
@@ -74,7 +75,8 @@ interface Inside {
 
 const register = Effect.fnUntraced(
   function*({ redactor, write }: Inside, undo: OnRemove.Undo, options: OnRemove.Options) {
-    const settled = yield* Effect.fromResult(OnRemove.settle(undo, options, redactor, process.cwd()))
+    const cwd = yield* orSystem(workingDirectory)
+    const settled = yield* Effect.fromResult(OnRemove.settle(undo, options, redactor, cwd))
     const id = yield* nonce
     const at = timestamp(yield* DateTime.now)
     let refused: OnRemove.OnRemoveError | undefined

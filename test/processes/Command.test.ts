@@ -2,7 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as NFS from "node:fs"
 import { bundles, json, kept, makeStore, names, onlyRecord, records, shell, withRoot } from "../support/CommandLine.ts"
-import { command, directory, gate, leasehold, run, start } from "../support/Worker.ts"
+import { command, directory, gate, leasehold, run, start, wordsFor } from "../support/Worker.ts"
 
 describe("run exits as its command did", () => {
   it.live("with its code, and records it", () =>
@@ -163,6 +163,34 @@ describe("other errors", () => {
         NFS.mkdirSync(root, { mode: 0o700 })
         assert.strictEqual((yield* run(root, ["ls"])).code, 5)
         assert.deepStrictEqual(names(root), [])
+      })
+    ))
+
+  it.live("1 says that the working directory is gone, where one is needed", () =>
+    withRoot((root) =>
+      Effect.gen(function*() {
+        yield* run(root, ["run", "--", "true"])
+        const gone = `${root}-gone`
+        const inGone = Effect.fnUntraced(function*(root: string, args: ReadonlyArray<string>) {
+          const words = [process.execPath, command, ...wordsFor(root, args)]
+          const script = `mkdir '${gone}' && cd '${gone}' && rmdir '${gone}' && exec "$@"`
+          return yield* Effect.flatMap(start(["sh", "-c", script, "sh", ...words]), ({ exit }) => exit)
+        }, Effect.scoped)
+        for (const args of [["ls"], ["show", "latest"], ["resume", "latest"]]) {
+          assert.strictEqual((yield* inGone(root, args)).code, 0, args[0])
+        }
+        const lost = [
+          ["store", ["ls"], 1],
+          [root, ["run", "--", "true"], 1],
+          [root, ["resume", "latest", "--", "true"], 1],
+          [root, ["resume", "latest", "--on-remove", "true"], 1],
+          [root, ["attach", "latest", "--", "true"], 127]
+        ] as const
+        for (const [root, args, code] of lost) {
+          const exit = yield* inGone(root, args)
+          assert.strictEqual(exit.code, code, args[0])
+          assert.match(exit.stderr, /^leasehold: .*the working directory: does not exist \(ENOENT on getcwd\)\n$/)
+        }
       })
     ))
 
