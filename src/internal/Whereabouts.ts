@@ -37,26 +37,14 @@ const isGone = (error: Refusal): boolean =>
 export const following = (get: Effect.Effect<Entry, StoreError>) =>
 <A, E extends Refusal, R>(
   attempt: Effect.Effect<A, E, R>
-): Effect.Effect<A, E | StoreError, R> =>
-  Effect.catchIf(
-    attempt,
-    (error) => isGone(error),
-    (error) =>
+): Effect.Effect<A, E | StoreError, R> => {
+  const from = (nth: number): Effect.Effect<A, E | StoreError, R> =>
+    Effect.catchIf(attempt, (error) => isGone(error), (error) =>
       Effect.matchEffect(get, {
-        onFailure: (now) => Effect.fail<E | StoreError | IsBack<E>>(now.reason._tag === "Archived" ? now : error),
-        onSuccess: () => Effect.fail<E | StoreError | IsBack<E>>(new IsBack(error))
-      })
-  ).pipe(
-    whileMoving((error) => error instanceof IsBack),
-    Effect.mapError((error) => error instanceof IsBack ? error.before : error)
-  )
-
-/** It was not found, and is there again. */
-class IsBack<E> {
-  readonly before: E
-  constructor(before: E) {
-    this.before = before
-  }
+        onFailure: (now) => Effect.fail<E | StoreError>(now.reason._tag === "Archived" ? now : error),
+        onSuccess: () => nth < most ? from(nth + 1) : Effect.fail<E | StoreError>(error)
+      }))
+  return from(0)
 }
 
 /**
