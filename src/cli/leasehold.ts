@@ -21,10 +21,9 @@ const root = Command.make("leasehold").pipe(
 const globals = Command.withGlobalFlags([Root, Json, AllowTemp])
 
 /** What people wait for most often loads nothing of the other commands. */
-const commandFor = async ([word, ...rest]: ReadonlyArray<string>) => {
+const commandFor = async (word: string | undefined) => {
   if (word === "run") return globals(Command.withSubcommands(root, [(await import("./run.ts")).run]))
   if (word === "ls") return globals(Command.withSubcommands(root, [(await import("./ls.ts")).ls]))
-  if (word === "--version" && rest.length === 0) return globals(root)
   const { commands } = await import("./commands.ts")
   return globals(Command.withSubcommands(root, commands))
 }
@@ -64,7 +63,7 @@ const wrongUsage = (error: CliError.CliError) => {
 /** Does what the arguments of this process ask for. */
 export const leasehold = async (): Promise<Effect.Effect<void, unknown>> => {
   Report.endWithOutput()
-  return Command.run(await commandFor(process.argv.slice(2)), { version }).pipe(
+  return Command.run(await commandFor(process.argv[2]), { version }).pipe(
     Effect.catchIf(CliError.isCliError, wrongUsage),
     Effect.provideService(CliOutput.Presenter, presenter),
     Effect.provide([Services.layer, CliConfig.layer({ builtIns })])

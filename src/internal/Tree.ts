@@ -15,7 +15,7 @@ import * as Effect from "effect/Effect"
 import * as Anchor from "./Anchor.ts"
 import { Errno } from "./Errno.ts"
 import { Files, Flags, type Info, type Place } from "./Files.ts"
-import { sameFile } from "./io.ts"
+import { isAbsence, sameFile } from "./io.ts"
 import * as Mounts from "./Mounts.ts"
 
 /**
@@ -31,8 +31,7 @@ export class Barred extends Data.TaggedError("Barred")<{ readonly why: "a mount 
  *
  * @internal
  */
-export const hasVanished = (cause: Errno | Barred): boolean =>
-  cause._tag === "Errno" && (cause.code === "ENOENT" || cause.code === "ENOTDIR")
+export const hasVanished = (cause: Errno | Barred): boolean => cause._tag === "Errno" && isAbsence(cause)
 
 /** @internal */
 export interface Walk {

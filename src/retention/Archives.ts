@@ -67,7 +67,8 @@ const sumUp = Effect.fnUntraced(function*(pass: Pass) {
   if (Result.isFailure(found)) return { sums: [], unlisted: 1 }
   const days = found.success.toReversed()
   const known = new Map((yield* session.archiveDays).map((day) => [day.day, day]))
-  for (const day of known.keys()) if (!days.includes(day)) yield* session.dropArchiveDay(day)
+  const there = new Set(days)
+  for (const day of known.keys()) if (!there.has(day)) yield* session.dropArchiveDay(day)
   const sums: Array<Day> = []
   let unlisted = 0
   for (const day of days) {
