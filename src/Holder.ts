@@ -13,7 +13,7 @@ import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import type { Errno } from "./internal/Errno.ts"
 import { Files } from "./internal/Files.ts"
-import { eachEntry, nonce, readText, replace, requireDirectory } from "./internal/io.ts"
+import { entriesOf, nonce, readText, replace, requireDirectory } from "./internal/io.ts"
 import { Kernel } from "./internal/Kernel.ts"
 import { Timestamp, timestamp } from "./RunRecord.ts"
 
@@ -140,17 +140,6 @@ export const remove = Effect.fnUntraced(function*(bundle: string, holder: Holder
 /** More than any run has: somebody may have put a million there. */
 const most = 4096
 
-const namesIn = Effect.fnUntraced(function*(directory: string) {
-  const names: Array<string> = []
-  yield* requireDirectory(directory)
-  yield* eachEntry(directory, (entry) => {
-    const name = entry.name.toString()
-    if (name.endsWith(".json")) names.push(name)
-    return names.length <= most
-  })
-  return names
-})
-
 /**
  * Names a holder for as long as the scope lasts. The file goes from where the bundle lies by then.
  *
@@ -181,13 +170,10 @@ export const announceClaim = Effect.fnUntraced(function*(dir: string) {
 export const list = Effect.fnUntraced(function*(bundle: string): Effect.fn.Return<ReadonlyArray<HolderTrace>> {
   const directory = directoryOf(bundle)
   const illegible = (why: string): HolderTrace => ({ _tag: "Illegible", file: directory, why })
-  const names = yield* Effect.result(namesIn(directory))
-  if (Result.isFailure(names)) {
-    const { code, message } = names.failure
-    return code === "ENOENT" ? [] : [illegible(message)]
-  }
-  const traces = yield* Effect.forEach(names.success.slice(0, most), (name) => read(`${directory}/${name}`))
-  const beyond = names.success.length > most ? [illegible(`${directory}: holds more than ${most} of them`)] : []
+  const found = yield* Effect.result(entriesOf(directory, (name) => name.endsWith(".json"), most + 1))
+  if (Result.isFailure(found)) return [illegible(found.failure.message)]
+  const traces = yield* Effect.forEach(found.success.slice(0, most), ({ name }) => read(`${directory}/${name}`))
+  const beyond = found.success.length > most ? [illegible(`${directory}: holds more than ${most} of them`)] : []
   return [...traces.filter((trace) => trace !== undefined), ...beyond]
 })
 

@@ -241,16 +241,21 @@ export const eachEntry = Effect.fnUntraced(
 
 /**
  * What of a directory is wanted by its name, the last first: of days and ids those are the newest. One that is not there
- * has nothing in it.
+ * has nothing in it. Of very many no more than `most` are taken, as they come.
  *
  * @internal
  */
 export const entriesOf = Effect.fnUntraced(
-  function*(path: string, isWanted: (name: string) => boolean): Effect.fn.Return<ReadonlyArray<Entry>, Errno> {
+  function*(
+    path: string,
+    isWanted: (name: string) => boolean,
+    most = Number.POSITIVE_INFINITY
+  ): Effect.fn.Return<ReadonlyArray<Entry>, Errno> {
     const found: Array<Entry> = []
     const take = ({ kind, name: bytes }: ByteEntry) => {
       const name = bytes.toString()
       if (isWanted(name)) found.push({ name, kind })
+      return found.length < most
     }
     yield* requireDirectory(path).pipe(
       Effect.andThen(eachEntry(path, take)),

@@ -2,8 +2,8 @@
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
-import { type ByteEntry, Files } from "../internal/Files.ts"
-import { eachEntry, replacedBy, requireDirectory } from "../internal/io.ts"
+import { Files } from "../internal/Files.ts"
+import { entriesOf, replacedBy } from "../internal/io.ts"
 import * as RecordLock from "../internal/RecordLock.ts"
 import { type Claim, Lease, type LeaseError } from "../Lease.ts"
 import type { Liveness } from "../Liveness.ts"
@@ -29,16 +29,11 @@ interface Defect {
 /** Somebody may have put a million of them there; once these have gone, others are found. */
 const most = 1000
 
-const namesIn = Effect.fnUntraced(function*(path: string, isTrace: (name: string) => boolean) {
-  const names: Array<string> = []
-  const take = (entry: ByteEntry) => {
-    const name = entry.name.toString()
-    if (isTrace(name)) names.push(name)
-    return names.length < most
-  }
-  yield* Effect.ignore(Effect.andThen(requireDirectory(path), eachEntry(path, take)))
-  return names
-})
+const namesIn = (path: string, isTrace: (name: string) => boolean) =>
+  entriesOf(path, isTrace, most).pipe(
+    Effect.map((entries) => entries.map(({ name }) => name)),
+    Effect.orElseSucceed((): ReadonlyArray<string> => [])
+  )
 
 const unlink = Effect.fnUntraced(function*(path: string) {
   const files = yield* Files

@@ -4,8 +4,8 @@ import * as Result from "effect/Result"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import * as ArchivePlace from "../internal/ArchivePlace.ts"
-import { type ByteEntry, Files } from "../internal/Files.ts"
-import { eachEntry, isThere, requireDirectory } from "../internal/io.ts"
+import { Files } from "../internal/Files.ts"
+import { entriesOf, isThere } from "../internal/io.ts"
 import * as PassLock from "../retention/PassLock.ts"
 import * as RunId from "../RunId.ts"
 import { type Day, type IndexBroken, type Row, RunIndex } from "../RunIndex.ts"
@@ -79,15 +79,11 @@ const mtimeOf = Effect.fnUntraced(function*(path: string) {
   return Result.isSuccess(info) ? info.success.mtimeNanos : undefined
 })
 
-const idsIn = Effect.fnUntraced(function*(path: string, day: string) {
-  const ids = new Set<RunId.RunId>()
-  const take = (entry: ByteEntry) => {
-    const name = entry.name.toString()
-    if (RunId.isOfDay(name, day)) ids.add(name)
-  }
-  yield* Effect.catchIf(eachEntry(path, take), (errno) => errno.code === "ENOENT", () => Effect.void)
-  return ids
-})
+const idsIn = (path: string, day: string) =>
+  Effect.map(
+    entriesOf(path, (name) => RunId.isOfDay(name, day)),
+    (entries): ReadonlySet<string> => new Set(entries.map(({ name }) => name))
+  )
 
 /**
  * A pass lists a day again when its mtime has moved, and until then takes the index at its word. So only what differs
@@ -102,7 +98,7 @@ const compareDay = Effect.fnUntraced(function*(path: string, day: string, known:
   return {
     isTaken,
     gone: [...rows.keys()].filter((id) => !ids.has(id)).length,
-    missing: [...ids].filter((id) => !rows.has(id)).length,
+    missing: [...ids].filter((id) => !rows.has(id as RunId.RunId)).length,
     different: yield* countDifferent([...rows.values()].filter(({ id }) => ids.has(id)))
   }
 })
@@ -112,12 +108,9 @@ const compare = Effect.fnUntraced(function*(root: string, known: Known): Effect.
   never,
   RunStore
 > {
-  const days = new Set([...known.days.keys(), ...known.rows.keys()])
-  const take = (entry: ByteEntry) => {
-    const name = entry.name.toString()
-    if (entry.kind === "directory" && RunId.isDay(name)) days.add(name)
-  }
-  yield* Effect.ignore(Effect.andThen(requireDirectory(`${root}/runs`), eachEntry(`${root}/runs`, take)))
+  const found = yield* Effect.orElseSucceed(entriesOf(`${root}/runs`, RunId.isDay), () => [])
+  const onDisk = found.filter(({ kind }) => kind === "directory").map(({ name }) => name)
+  const days = new Set([...onDisk, ...known.days.keys(), ...known.rows.keys()])
   const behind = { gone: 0, missing: 0 }
   const wrong = { gone: 0, missing: 0, different: 0 }
   for (const day of days) {

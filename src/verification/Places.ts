@@ -3,8 +3,8 @@ import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import * as Stream from "effect/Stream"
 import * as ArchivePlace from "../internal/ArchivePlace.ts"
-import { type ByteEntry, Files, type Kind } from "../internal/Files.ts"
-import { eachEntry, isThere } from "../internal/io.ts"
+import { Files, type Kind } from "../internal/Files.ts"
+import { entriesOf, isThere } from "../internal/io.ts"
 import { isStuck } from "../internal/TrashQueue.ts"
 import { Lease } from "../Lease.ts"
 import * as RunId from "../RunId.ts"
@@ -31,30 +31,21 @@ export interface Listed {
 const nothing: Listed = { entries: [], findings: [] }
 
 /** What is wanted of a directory, by name; one that is not there has nothing in it, and a link is not followed. */
-const gather = Effect.fnUntraced(function*(
-  path: string,
-  isWanted: (name: string) => boolean
-): Effect.fn.Return<Listed> {
+const gather = Effect.fnUntraced(function*(path: string, isWanted: (name: string) => boolean) {
   const files = yield* Files
   const there = yield* Effect.result(files.lstat(path))
   // Something else in its place is found where that place is looked at.
   if (Result.isSuccess(there) && there.success.kind !== "directory") return nothing
-  const entries: Array<Named> = []
-  const take = ({ kind, name: bytes }: ByteEntry) => {
-    const name = bytes.toString()
-    if (isWanted(name)) entries.push({ name, kind, path: `${path}/${name}` })
-  }
-  return yield* eachEntry(path, take).pipe(
-    Effect.map((): Listed => ({
-      entries: entries.sort((left, right) => left.name < right.name ? -1 : 1),
+  return yield* Effect.match(entriesOf(path, isWanted), {
+    onSuccess: (entries): Listed => ({
+      entries: entries.map(({ kind, name }) => ({ name, kind, path: `${path}/${name}` })).toReversed(),
       findings: []
-    })),
-    Effect.catch(({ code, message }) =>
-      Effect.succeed(
-        code === "ENOENT" ? nothing : { ...nothing, findings: [finding(Fault.Unlistable({ reason: message }), path)] }
-      )
-    )
-  )
+    }),
+    onFailure: ({ message }): Listed => ({
+      ...nothing,
+      findings: [finding(Fault.Unlistable({ reason: message }), path)]
+    })
+  })
 })
 
 /** Somebody may have put a million things there; more of them than this need not be told one by one. */

@@ -319,9 +319,9 @@ export const mutants: ReadonlyArray<Mutant> = [
     "  yield* checkWay(day.slice(0, day.lastIndexOf(\"/\")))\n  yield* checkWay(day)\n",
     ""
   ]),
-  mutant("no holder is read or written behind a link", "Holder.ts", ["Planted"], [
-    "  yield* requireDirectory(directory)\n  yield* eachEntry",
-    "  yield* eachEntry"
+  mutant("no holder is read or written behind a link", "internal/io.ts", ["Planted"], [
+    "yield* requireDirectory(path).pipe(\n      Effect.andThen(eachEntry(path, take)),",
+    "yield* eachEntry(path, take).pipe("
   ]),
   mutant("the last whole copy of a run stays", "retention/Archives.ts", ["RetentionArchiveLimits"], [
     "if (beside === \"something\") return \"kept\"",
