@@ -97,8 +97,8 @@ export class RunStore extends Context.Service<RunStore, {
     change: (record: RunRecord) => RunRecord,
     options?: UpdateOptions
   ) => Effect.Effect<RunRecord, StoreError>
-  /** Orders a bundle to be kept, whatever the policy says. */
-  readonly pin: (id: RunId.RunId, reason: string) => Effect.Effect<RunRecord, StoreError>
+  /** Orders a bundle to be kept, whatever the policy says. Without a reason, one that was given before stays. */
+  readonly pin: (id: RunId.RunId, reason?: string) => Effect.Effect<RunRecord, StoreError>
   readonly unpin: (id: RunId.RunId) => Effect.Effect<RunRecord, StoreError>
 }>()("leasehold/RunStore") {}
 
@@ -273,9 +273,10 @@ const make = Effect.fnUntraced(function*(options: Options) {
       following(get(id))
     )
 
-  const pin = Effect.fn("RunStore.pin")(function*(id: RunId.RunId, reason: string) {
-    const at = timestamp(yield* DateTime.now)
-    return yield* update(id, (record) => ({ ...record, pin: { reason, at } }), { fsync: true })
+  const pin = Effect.fn("RunStore.pin")(function*(id: RunId.RunId, reason?: string) {
+    const made = { reason: reason ?? "pinned by hand", at: timestamp(yield* DateTime.now) }
+    const isKept = ({ pin }: RunRecord) => pin !== undefined && reason === undefined
+    return yield* update(id, (record) => isKept(record) ? record : { ...record, pin: made }, { fsync: true })
   })
 
   const unpin = Effect.fn("RunStore.unpin")((id: RunId.RunId) =>
