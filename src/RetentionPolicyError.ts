@@ -13,13 +13,10 @@ import { parseBytes, parseDuration, type UnitError } from "./Units.ts"
 const count = "write a whole number from 1, such as 10"
 const length = "write a length of time above zero, such as 14d"
 const size = "write a size above zero, such as 2GiB"
-const all = "all: true"
-const everything = `; to remove every finished bundle write ${all}`
-
 const expected: { readonly [F in Field]: string } = {
-  maxBundles: count + everything,
-  maxAge: length + everything,
-  maxBytes: size + everything,
+  maxBundles: count,
+  maxAge: length,
+  maxBytes: size,
   minFree: size,
   all: "write true or false",
   keepLast: count,
@@ -38,6 +35,9 @@ const expected: { readonly [F in Field]: string } = {
   archiveMaxBytes: size
 }
 
+/** Who writes zero here may mean everything. */
+const mayMeanAll: ReadonlySet<Field> = new Set<Field>(["maxBundles", "maxAge", "maxBytes"])
+
 /**
  * The names of the fields, limits first.
  *
@@ -52,7 +52,7 @@ export const isField = (name: string): name is Field => Object.hasOwn(expected, 
 /**
  * A policy that was refused: the field, the value it had, and what to write. `field` is `policy` where the whole is no
  * policy at all, and the name as it was written where there is no such field. `origin` is the variable or the file that
- * it was read from.
+ * it was read from, and `forAll` what to write there if everything is to go, which may have been meant.
  *
  * @category errors
  * @since 0.1.0
@@ -61,12 +61,14 @@ export class PolicyError extends Schema.TaggedError<PolicyError>()("PolicyError"
   field: Schema.String,
   value: Schema.String,
   expected: Schema.String,
+  forAll: Schema.optionalKey(Schema.String),
   origin: Schema.optionalKey(Schema.String)
 }) {
   override get message(): string {
     const origin = this.origin === undefined ? "" : `${this.origin}: `
+    const forAll = this.forAll === undefined ? "" : `; to remove every finished bundle write ${this.forAll}`
     return this.field === "policy" || isField(this.field)
-      ? `retention: ${origin}${this.field} cannot be ${this.value}: ${this.expected}`
+      ? `retention: ${origin}${this.field} cannot be ${this.value}: ${this.expected}${forAll}`
       : `retention: ${origin}there is no field ${this.field}: ${this.expected}`
   }
 }
@@ -77,8 +79,14 @@ export class PolicyError extends Schema.TaggedError<PolicyError>()("PolicyError"
  * @category errors
  * @since 0.1.0
  */
-export const from = (origin: string, { expected, field, value }: PolicyError, saysAll = all): PolicyError =>
-  new PolicyError({ expected: expected.replace(all, saysAll), field, value, origin })
+export const from = (origin: string, { expected, field, forAll, value }: PolicyError, saysAll = forAll): PolicyError =>
+  new PolicyError({
+    expected,
+    field,
+    value,
+    origin,
+    ...(forAll === undefined || saysAll === undefined ? {} : { forAll: saysAll })
+  })
 
 const shorten = (text: string) => text.length > 60 ? `${text.slice(0, 57)}...` : text
 
@@ -118,8 +126,15 @@ const faultOf = (field: Field, value: unknown): string | undefined => {
 }
 
 /** @internal */
-export const bad = (field: Field, value: unknown): PolicyError =>
-  new PolicyError({ field, value: show(value), expected: faultOf(field, value) ?? expected[field] })
+export const bad = (field: Field, value: unknown): PolicyError => {
+  const fault = faultOf(field, value)
+  return new PolicyError({
+    field,
+    value: show(value),
+    expected: fault ?? expected[field],
+    ...(fault === undefined && mayMeanAll.has(field) ? { forAll: "all: true" } : {})
+  })
+}
 
 /** @internal */
 export const noPolicy = (value: unknown, expected: string): PolicyError =>
