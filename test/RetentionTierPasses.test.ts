@@ -24,6 +24,15 @@ const trimmedBy = (report: Report) => report.trimmed.map(({ id }) => id)
 const archivedBy = (report: Report) => report.archived.map(({ id }) => id)
 const temp = ({ dir }: Made) => names(`${dir}/temp`)
 
+/** It says itself when it was last at work. */
+const crashedLongAgo = (root: string, now: number): Made => {
+  const crashed = aged(root, now, 30, { status: "running" })
+  NFS.mkdirSync(`${crashed.dir}/logs`)
+  const timestamp = new Date(now - 29 * day).toISOString()
+  NFS.writeFileSync(`${crashed.dir}/logs/events.jsonl`, `${JSON.stringify({ timestamp })}\n`)
+  return crashed
+}
+
 describe("the tiers of a pass", () => {
   it.live("trim what is due, archive what is older, oldest first, and leave what is young", () =>
     inStore((root, now) =>
@@ -68,10 +77,7 @@ describe("the tiers of a pass", () => {
   it.live("bring a crashed one to its end, archive it, and leave to a limit what it takes", () =>
     inStore((root, now) =>
       Effect.gen(function*() {
-        const crashed = aged(root, now, 30, { status: "running" })
-        NFS.mkdirSync(`${crashed.dir}/logs`)
-        const timestamp = new Date(now - 29 * day).toISOString()
-        NFS.writeFileSync(`${crashed.dir}/logs/events.jsonl`, `${JSON.stringify({ timestamp })}\n`)
+        const crashed = crashedLongAgo(root, now)
         const gone = aged(root, now, 200)
         const policy = { archive: "10 days", maxAge: "100 days" } as const
         const first = yield* prune(policy)
@@ -88,10 +94,7 @@ describe("the tiers of a pass", () => {
   it.live("tell of an end that could be written only by the time of the archiving", () =>
     inStore((root, now) =>
       Effect.gen(function*() {
-        const crashed = aged(root, now, 30, { status: "running" })
-        NFS.mkdirSync(`${crashed.dir}/logs`)
-        const timestamp = new Date(now - 29 * day).toISOString()
-        NFS.writeFileSync(`${crashed.dir}/logs/events.jsonl`, `${JSON.stringify({ timestamp })}\n`)
+        const crashed = crashedLongAgo(root, now)
         let refused = 0
         const rename: FilesApi["rename"] = (from, to) =>
           to === `${crashed.dir}/run.json` && refused++ === 0 ? failing("ENOSPC", "rename") : node.rename(from, to)
